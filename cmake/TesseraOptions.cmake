@@ -1,0 +1,29 @@
+option(TESSERA_TESTS "Build the tests" ON)
+option(TESSERA_WERROR "Treat warnings as errors" ON)
+option(TESSERA_FUZZ "Build the fuzz targets (clang only)" OFF)
+option(TESSERA_BENCHMARKS "Build the benchmarks" ON)
+set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers for all targets, as in -fsanitize=")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(tessera_options INTERFACE)
+target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/lib)
+target_compile_options(tessera_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${TESSERA_WERROR}>:-Werror>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 warns of std::string + std::string (its bug 105651)
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
+endif()

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace tessera::comm {
+
+enum class Reduce : std::uint8_t { kSum, kMax };
+
+/// Calls and bytes by kind, counted from the arguments of the calls. `bytes` is what a rank must receive:
+/// all_reduce 2(n-1)/n B, all_gather and reduce_scatter (n-1)/n of the large side, all_to_all (n-1)/n B.
+struct Counter {
+  std::int64_t calls = 0, bytes = 0;
+  bool operator==(const Counter&) const = default;
+};
+struct Counters {
+  Counter all_reduce, reduce_scatter, all_gather, all_to_all, box_exchange;
+  bool operator==(const Counters&) const = default;
+};
+
+/// A pair of buffers of one collective; see partition::Segment. `count` is elements of `in`.
+struct Piece {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::int64_t count = 0;
+};
+
+/// One rectangular piece of a box exchange: a box inside a contiguous local tensor.
+struct BoxTransfer {
+  int peer = 0;       // rank in this communicator; may be the own one
+  Shape tensor;       // local shape of the buffer
+  Box box;            // in local indices
+};
+
+/// Ranks that differ on some mesh axes, in the order of these axes. A group of one is a no-op. All pieces of one call
+/// belong to one collective: they are counted as one and need one synchronisation.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Sums (or maximises) each element in rank order on one owner, then gathers: the same bits on all ranks.
+  /// In place (in == out) or not. f32, f64, i32, i64.
+  virtual void all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) = 0;
+  /// in: size() chunks, rank-major; out: one chunk.
+  virtual void reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) = 0;
+  /// in: one chunk; out: size() chunks, rank-major.
+  virtual void all_gather(const std::vector<Piece>& pieces, DType dtype) = 0;
+  /// in, out: size() chunks.
+  virtual void all_to_all(const std::vector<Piece>& pieces, DType dtype) = 0;
+  /// Sends boxes of `in` and receives boxes of `out`. The k-th send to a peer meets its k-th receive from here.
+  virtual void box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
+                            const std::vector<BoxTransfer>& receives, DType dtype) = 0;
+  virtual void barrier() = 0;
+};
+
+/// All ranks of a job: makes communicators, owns the memory that they share, and carries small host messages.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string host() const = 0;
+  virtual int local_rank() const = 0;  // among the ranks of this host
+  virtual int local_size() const = 0;
+
+  /// `ranks`: world ranks of the own group, in order; every rank of the world calls with its own group (a partition of the
+  /// world). Cached by that list.
+  virtual Communicator& communicator(const std::vector<std::int64_t>& ranks) = 0;
+
+  /// Memory that collectives run on without a copy; zeroed; collective; the same size on all ranks. Lives as long as the
+  /// world or until the next call.
+  virtual void* communication_region(std::int64_t bytes) = 0;
+
+  virtual const Counters& counters() const = 0;
+
+  /// The host's control plane, collective over the world.
+  virtual void barrier() = 0;
+  virtual std::string broadcast(const std::string& text, int root) = 0;
+  virtual std::vector<std::string> gather(const std::string& text) = 0;  // on every rank, by rank
+  virtual bool any(bool flag) = 0;
+
+  /// Ends the job on all ranks with this exit code, after the sentence is printed. Does not return.
+  [[noreturn]] virtual void abort(int exit_code, const std::string& sentence) = 0;
+};
+
+std::unique_ptr<World> make_self_world();
+
+/// Runs `body` on `ranks` threads of this process, each with its own World; rethrows the first exception after all have
+/// ended (a failing rank wakes the others, which throw PeerLost).
+void run_on_threads(int ranks, const std::function<void(World&)>& body);
+
+/// MPI_COMM_WORLD. Initialises MPI (thread level serialised) and finalises it at the end of the object.
+std::unique_ptr<World> make_mpi_world(int* argc, char*** argv);
+
+}  // namespace tessera::comm

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "partition/hardware.h"
+#include "partition/placement.h"
+#include "partition/reshard.h"
+
+namespace tessera::partition {
+
+/// One way to compute an op on the whole mesh.
+struct Strategy {
+  /// For each axis the factor that is split over it, 0 if none; `~`, `P` and the names of lowerings stand in `labels`.
+  std::array<char, mesh::kMaxAxes> factor{};
+  std::vector<std::string> labels;  // an axis each, for prints
+  std::vector<Placement> operands, cotangents;
+  Placement result, result_cotangent;
+  std::int64_t cost_fs = 0;  // node cost; edges come on top
+  double flops = 0;          // local, forward and backward
+};
+
+/// A vertex that the solver sees: a graph node, or the hub behind a tensor that several read or that is pinned.
+struct SolverNode {
+  int graph_node = -1;  // of a hub: the node whose result it hands on
+  bool hub = false;
+  std::vector<int> args;  // solver nodes
+  Order order = Order::kActivation;
+  bool needs_cotangent = false;
+  int batch_dim = -1;
+};
+
+/// What the solver is asked.
+struct SolverInput {
+  const graph::Graph* graph = nullptr;
+  const mesh::DeviceMesh* mesh = nullptr;
+  std::vector<mesh::Axis> batch_axes;
+  const Hardware* hardware = nullptr;
+  bool training = true;  // false: nothing has a cotangent
+  /// By graph node of the sources: value, gradient and slot layouts (an input has only the first). Canonical order.
+  struct SourceLayouts {
+    Placement value, gradient, slots;
+    bool in_layout_map = false;  // counts for "an axis that no layout mentions"
+  };
+  std::map<int, SourceLayouts> sources;
+  /// Pinned results, by graph node.
+  std::map<int, Placement> pins;
+  std::int64_t table_limit = std::int64_t{1} << 22;
+  /// Price of a saved byte in femtoseconds, for memory; 0: fastest.
+  double saved_byte_fs = 0;
+  /// A forbidden pair of layouts on an edge, for --explain.
+  struct Ban {
+    int node = -1, operand = -1;  // solver node and its operand
+    Placement from, to;
+  };
+  std::optional<Ban> ban;
+};
+
+struct Assignment {
+  std::vector<SolverNode> nodes;
+  std::vector<std::shared_ptr<const Strategy>> chosen;  // by solver node
+  std::int64_t time_fs = 0;
+  std::int64_t penalty = 0;
+  std::vector<mesh::Axis> idle_axes;
+  std::vector<std::string> warnings;
+  std::string how;  // "joint, largest table 120" or "axis by axis, ..."
+  std::int64_t joint_table = 0, table = 0;
+
+  /// The layouts on both ends of an edge, in their orders.
+  mesh::Layout result_layout(int node) const;             // of a node's result
+  mesh::Layout result_cotangent_layout(int node) const;   // of its cotangent
+  mesh::Layout operand_layout(int node, int k) const;     // as the op reads it
+  mesh::Layout cotangent_layout(int node, int k) const;   // as the op writes operand k's cotangent
+  std::vector<mesh::Axis> activation_order, variable_order;
+  std::vector<int> rank_of_operand(int node) const;       // tensor ranks of the operands
+  const graph::Graph* graph = nullptr;
+};
+
+/// The cheapest assignment; exact where the tables allow it. Throws Error (config) naming the op where none is legal.
+Assignment solve(const SolverInput& input);
+
+/// Whether the backward pass reads operand k of a solver node (only for cotangents that somebody needs).
+bool reads_operand(const Assignment& assignment, int node, int k);
+
+/// The moves of an edge: forward of operand k, and backward of its cotangent.
+std::vector<Move> forward_moves(const SolverInput& input, const Assignment& assignment, int node, int k);
+std::vector<Move> backward_moves(const SolverInput& input, const Assignment& assignment, int node, int k);
+
+}  // namespace tessera::partition

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace tessera::partition {
+
+/// Numbers that the cost model reads; nothing else about a machine enters a plan.
+struct Hardware {
+  std::string name;
+  double flops_f32 = 0, flops_bf16 = 0;  // a second, of one device
+  double memory_bytes_per_s = 0;
+  double kernel_us = 5;  // launching one
+  struct Link {
+    double latency_us = 0;
+    double bytes_per_s = 0;
+  };
+  Link local;   // between devices of one node
+  Link remote;  // between nodes
+  std::int64_t devices_per_node = 1;
+  std::int64_t memory_bytes = 0;   // 0: no limit
+  std::int64_t scratch_bytes = 0;  // workspace of a stream
+};
+
+/// A built-in profile (cpu, a100-80, h100, h200, b200) or a JSON file that `devices --measure` wrote. Throws Error (config).
+Hardware load_hardware(const std::string& name_or_file);
+std::string to_json(const Hardware& hardware);
+
+}  // namespace tessera::partition

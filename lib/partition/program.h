@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/attributes.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "graph/graph.h"
+#include "mesh/layout.h"
+
+namespace tessera::partition {
+
+/// A pool is one allocation of the runtime. Offsets are multiples of kAlignment and equal on all ranks.
+enum class Pool : std::uint8_t {
+  kState,    // variables, slots, metric states: live as long as the plan
+  kArena,    // everything else of a step
+  kComm,     // what collectives read and write: lies in the shared window (CPU) or registered memory (NCCL)
+  kStaging,  // host memory of the loader
+};
+inline constexpr int kPoolCount = 4;
+inline constexpr std::int64_t kAlignment = 256;
+
+std::string to_string(Pool pool);
+
+/// A tensor of a program.
+struct ProgramValue {
+  std::string name;       // "dense_1/matmul", "grad dense_1/kernel", ...
+  Shape shape;            // global
+  DType dtype = DType::kF32;
+  mesh::Layout layout;
+  Shape local;            // what a rank holds
+  std::int64_t bytes = 0;  // of the local part, unrounded
+  Pool pool = Pool::kArena;
+  std::int64_t offset = -1;  // in the pool
+  /// A part of another value's bytes: it has no memory of its own (a slot of a bucket, a leading slice, a reshape).
+  int inside = -1;
+  std::int64_t inside_offset = 0;  // bytes
+  int state = -1;                  // index in Plan::state, if it lives there
+};
+
+enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBoxExchange };
+std::string to_string(CollectiveKind kind);
+
+/// Part of a collective: `count` elements a rank of `in`; `out` may be `in` for an all-reduce.
+/// reduce_scatter: in n chunks, rank-major; out one. all_gather: in one chunk; out n. all_to_all: n chunks both.
+/// box_exchange: both as their layouts say.
+struct Segment {
+  int in = -1, out = -1;
+};
+
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  std::vector<mesh::Axis> axes;  // major to minor: the order of the ranks
+  graph::ReduceKind reduce = graph::ReduceKind::kSum;
+  DType dtype = DType::kF32;
+  std::vector<Segment> segments;
+};
+
+struct KernelCall {
+  std::string kernel;  // lib/device/README.md
+  std::vector<int> inputs, outputs;
+  Attributes attributes;
+};
+
+enum class Stream : std::uint8_t { kCompute, kComm };
+enum class Phase : std::uint8_t { kPrologue, kForward, kBackward, kGradient, kUpdate };
+std::string to_string(Phase phase);
+
+struct Instruction {
+  std::variant<KernelCall, CollectiveCall> what;
+  Stream stream = Stream::kCompute;
+  /// Instructions of the same section and the other stream that must have ended. Within a stream the order is the list's.
+  std::vector<int> waits;
+  int stage = 0;
+  Phase phase = Phase::kForward;
+  std::string layer;   // for messages and the profile
+  std::string reason;  // of a collective: the edge that caused it
+  int edge = -1;       // index into Plan::edges, for --explain
+  std::int64_t flops = 0;
+  std::int64_t moved_bytes = 0;  // bytes that a rank receives (collectives)
+};
+
+/// A straight list. At its end all streams join.
+struct Section {
+  std::vector<Instruction> instructions;
+};
+
+struct ProgramOutput {
+  graph::GraphOutput::Kind kind;
+  std::string name;
+  int value = -1;
+};
+
+/// prologue, then body once a micro-batch, then the epilogue. train has two epilogues: "apply", and "accumulate" while the
+/// optimizer accumulates gradients.
+struct Program {
+  std::string name;
+  std::int64_t micro_batches = 1;
+  std::int64_t batch_rows = 0;  // padded rows of the whole batch
+  std::vector<ProgramValue> values;
+  Section prologue, body;
+  std::map<std::string, Section> epilogues;
+  std::vector<int> inputs;               // values that the loader fills: whole batch, micro-batch-major
+  std::vector<ProgramOutput> outputs;
+  std::map<std::string, int> gradients;  // by path of the variable: the value when the body has ended
+  std::int64_t predicted_fs = 0;         // of one step, by the cost model
+};
+
+/// A variable, slot or metric state on this plan's mesh.
+struct StateBuffer {
+  graph::Variable variable;
+  Shape shape;  // global
+  DType dtype = DType::kF32;
+  mesh::Layout layout;
+  Shape local;
+  std::int64_t bytes = 0;
+  std::int64_t offset = -1;  // in Pool::kState
+};
+
+/// One edge of the graph on which something had to move, and why: feeds `plan --explain`.
+struct EdgeReport {
+  std::string from, to;  // node names
+  std::string from_layout, to_layout;
+  std::string chosen;    // strategy of the consumer, by axis
+  std::string rejected;  // the cheapest alternative and what it would have cost more; filled on request
+};
+
+struct Plan {
+  mesh::DeviceMesh mesh;
+  std::vector<mesh::Axis> batch_axes;
+  std::string hardware;  // name of the profile
+  std::vector<StateBuffer> state;
+  std::map<std::string, Program> programs;  // train, evaluate, predict, metrics
+  std::vector<EdgeReport> edges;
+  std::vector<std::string> warnings;
+  std::string solver;  // "joint" or "axis by axis", with table sizes
+  std::int64_t pool_bytes[kPoolCount] = {};  // by Pool
+  std::int64_t scratch_bytes = 0;            // workspace of each stream
+};
+
+}  // namespace tessera::partition
