@@ -1,11 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "comm/communicator.h"
 #include "device/device.h"
@@ -14,16 +11,19 @@
 namespace tessera::runtime {
 
 struct ExecutorOptions {
-  bool comm_thread = false;  // run the communication stream on a thread of its own
+  bool comm_thread = false;   // run the communication stream on a thread of its own
   double time_limit_s = 120;  // after which a waiting rank names what did not come
 };
 
-/// Runs the programs of a plan on a device with communicators. Everything is allocated and prepared in the constructor; a
-/// step allocates nothing.
+/// Runs the programs of a plan on a device with communicators. Everything is allocated and prepared in the constructor;
+/// a step allocates nothing.
 class Executor {
  public:
+  /// Collective. Throws Error (launch) where the ranks have different plans.
   Executor(const partition::Plan& plan, device::Device& device, comm::World& world, const ExecutorOptions& options);
   ~Executor();
+
+  const partition::Plan& plan() const;
 
   /// Fills every variable's own shard from its initializer.
   void initialise_state();
@@ -32,14 +32,30 @@ class Executor {
   void* input(const std::string& program, const std::string& name);
   const partition::ProgramValue& input_value(const std::string& program, const std::string& name) const;
 
-  /// prologue, body for each micro-batch, epilogue ("" where there is none).
+  /// prologue, body for each micro-batch, epilogue ("" where there is none). Throws what a kernel throws (data) and,
+  /// after the time limit, Error (peer lost) from a collective.
   void run(const std::string& program, const std::string& epilogue, const device::StepParams& params);
 
-  /// Copies of local parts, for prints, checkpoints and verify. `name`: an output of the program; a path; a gradient's path.
+  /// Copies of local parts, for prints, checkpoints and verify. `name`: an output of the program; a path; a gradient's
+  /// path.
   void read_output(const std::string& program, const std::string& name, void* host) const;
   void read_state(const std::string& path, void* host) const;
   void write_state(const std::string& path, const void* host);
   void read_gradient(const std::string& program, const std::string& path, void* host) const;
+
+  /// A part of the own shard: bytes from `offset`. Lets a large shard be filled and saved in pieces.
+  void read_state(const std::string& path, std::int64_t offset, std::int64_t bytes, void* host) const;
+  void write_state(const std::string& path, std::int64_t offset, std::int64_t bytes, const void* host);
+
+  /// The state of a path. Throws Error (internal) if there is none.
+  const partition::StateBuffer& state(const std::string& path) const;
+
+  /// Copies variable `from` into `to`, of the same global shape, whatever their layouts are. Collective.
+  void assign_state(const std::string& to, const std::string& from);
+
+  /// Compares checksums of every variable among the ranks that hold the same part of it. Collective. Throws Error
+  /// (internal) naming the first variable that differs and the ranks.
+  void check_replicas() const;
 
   /// Bytes that each pool was allocated with.
   std::int64_t pool_bytes(partition::Pool pool) const;

@@ -1,0 +1,280 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "partition/plan.h"
+#include "runtime/image.h"
+#include "runtime/initial_values.h"
+#include "runtime/streams.h"
+
+namespace tessera::runtime {
+
+using partition::CollectiveKind;
+using partition::Pool;
+using partition::Stream;
+
+namespace {
+
+constexpr int kCompute = static_cast<int>(Stream::kCompute);
+constexpr int kComm = static_cast<int>(Stream::kComm);
+constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements or bytes that pass through host memory at a time
+
+std::uint64_t checksum(std::uint64_t hash, const std::byte* bytes, std::int64_t count) {
+  std::int64_t at = 0;
+  for (; at + 8 <= count; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + at, 8);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    hash ^= hash >> 29;
+  }
+  for (; at < count; ++at) hash = (hash ^ static_cast<std::uint64_t>(bytes[at])) * 0x100000001b3ULL;
+  return hash;
+}
+
+void execute_collective(const Step& step, const partition::CollectiveCall& call, const Step::Operands& operands) {
+  auto& communicator = *step.communicator;
+  switch (call.kind) {
+    case CollectiveKind::kAllReduce:
+      return communicator.all_reduce(operands.pieces, call.dtype, step.reduce);
+    case CollectiveKind::kReduceScatter:
+      return communicator.reduce_scatter(operands.pieces, call.dtype, step.reduce);
+    case CollectiveKind::kAllGather:
+      return communicator.all_gather(operands.pieces, call.dtype);
+    case CollectiveKind::kAllToAll:
+      return communicator.all_to_all(operands.pieces, call.dtype);
+    case CollectiveKind::kBoxExchange:
+      return communicator.box_exchange(operands.pieces[0].in, step.transfers.sends, operands.pieces[0].out,
+                                       step.transfers.receives, call.dtype);
+  }
+}
+
+void execute(const Step& step, const device::StepParams& params) {
+  const auto& operands = step.of(params.micro_batch);
+  if (step.kernel)
+    step.kernel->run(operands.inputs.data(), operands.outputs.data(), params);
+  else
+    execute_collective(step, std::get<partition::CollectiveCall>(step.instruction->what), operands);
+}
+
+}  // namespace
+
+struct Executor::Impl {
+  const partition::Plan& plan;
+  device::Device& device;
+  comm::World& world;
+  ExecutorOptions options;
+  std::array<std::shared_ptr<void>, partition::kPoolCount> memory;  // kComm belongs to the world
+  Pools pools;
+  std::vector<std::unique_ptr<device::Kernel>> kernels;
+  std::map<std::string, ProgramImage> programs;
+  std::map<std::string, std::size_t> state_by_path;
+  std::unique_ptr<Streams> streams;
+
+  void allocate();
+  std::byte* state_pointer(const std::string& path) const;
+  const ProgramImage& program(const std::string& name) const;
+  void run_section(const SectionImage& section, const device::StepParams& params);
+  void run_stream(const SectionImage& section, int stream, const device::StepParams& params);
+};
+
+void Executor::Impl::allocate() {
+  for (int p = 0; p < partition::kPoolCount; ++p) {
+    const auto bytes = plan.pool_bytes[p];
+    if (bytes == 0) continue;
+    const auto index = static_cast<std::size_t>(p);
+    if (static_cast<Pool>(p) == Pool::kComm) {
+      pools.base[index] = static_cast<std::byte*>(world.communication_region(bytes));
+    } else {
+      memory[index] = device.allocate(bytes);
+      pools.base[index] = static_cast<std::byte*>(memory[index].get());
+    }
+  }
+}
+
+std::byte* Executor::Impl::state_pointer(const std::string& path) const {
+  const auto it = state_by_path.find(path);
+  TESSERA_CHECK(it != state_by_path.end(), "the plan has no state '{}'", path);
+  return pools.at(Pool::kState) + plan.state[it->second].offset;
+}
+
+const ProgramImage& Executor::Impl::program(const std::string& name) const {
+  const auto it = programs.find(name);
+  TESSERA_CHECK(it != programs.end(), "the plan has no program '{}'", name);
+  return it->second;
+}
+
+void Executor::Impl::run_section(const SectionImage& section, const device::StepParams& params) {
+  if (!streams || section.of_stream[kComm].empty()) {
+    for (const auto& step : section.steps) execute(step, params);
+    return;
+  }
+  const auto compute = [&] { run_stream(section, kCompute, params); };
+  const auto communicate = [&] { run_stream(section, kComm, params); };
+  streams->run(std::cref(compute), std::cref(communicate));  // references: a function of this size would be allocated
+}
+
+void Executor::Impl::run_stream(const SectionImage& section, int stream, const device::StepParams& params) {
+  for (const int index : section.of_stream[static_cast<std::size_t>(stream)]) {
+    const auto& step = section.steps[static_cast<std::size_t>(index)];
+    streams->wait_for(1 - stream, step.wait_for);
+    execute(step, params);
+    streams->advance(stream);
+  }
+}
+
+Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
+                   const ExecutorOptions& options)
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}}) {
+  TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
+  const auto hashes = world.gather(std::to_string(partition::hash(plan)));
+  for (std::size_t rank = 1; rank < hashes.size(); ++rank)
+    if (hashes[rank] != hashes[0])
+      fail(ExitCode::kConfig,
+           "rank {} on {} has another plan than rank 0 (hash {} and {}); do all nodes run the same build?", rank,
+           world.host(), hashes[rank], hashes[0]);
+
+  impl_->allocate();
+  for (std::size_t s = 0; s < plan.state.size(); ++s) impl_->state_by_path[plan.state[s].variable.path] = s;
+  ImageMaker maker(plan, impl_->pools, device, world);
+  for (const auto& [name, program] : plan.programs) impl_->programs[name] = maker.make(program);
+  impl_->kernels = maker.take_kernels();
+  if (options.comm_thread && world.size() > 1) impl_->streams = std::make_unique<Streams>();
+}
+
+Executor::~Executor() = default;
+
+const partition::Plan& Executor::plan() const { return impl_->plan; }
+
+void Executor::initialise_state() {
+  std::vector<double> host(static_cast<std::size_t>(kChunk));  // 8 bytes: the largest element
+  const auto coordinates = impl_->plan.mesh.coordinates(impl_->world.rank());
+  for (const auto& state : impl_->plan.state) {
+    auto* to = impl_->state_pointer(state.variable.path);
+    const auto box = mesh::owned(state.layout, impl_->plan.mesh, coordinates, state.shape).front();
+    const auto count = elements(box.size);
+    for (std::int64_t first = 0; first < count; first += kChunk) {
+      const auto part = std::min(kChunk, count - first);
+      initial_values(state.variable.initializer, state.shape, box, state.dtype, first, part, host.data());
+      impl_->device.copy_in(to + first * size_of(state.dtype), host.data(), part * size_of(state.dtype));
+    }
+  }
+}
+
+const partition::ProgramValue& Executor::input_value(const std::string& program, const std::string& name) const {
+  const auto& image = impl_->program(program);
+  for (const int value : image.program->inputs)
+    if (const auto& v = image.program->values[static_cast<std::size_t>(value)]; v.name == name) return v;
+  fail(ExitCode::kInternal, "program {} has no input '{}'", program, name);
+}
+
+void* Executor::input(const std::string& program, const std::string& name) {
+  const auto& image = impl_->program(program);
+  const auto& value = input_value(program, name);
+  return image.values[static_cast<std::size_t>(&value - image.program->values.data())];
+}
+
+void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
+  const auto& image = impl_->program(program);
+  auto step_params = params;
+  step_params.micro_batch = 0;
+  impl_->run_section(image.prologue, step_params);
+  for (; step_params.micro_batch < image.program->micro_batches; ++step_params.micro_batch)
+    impl_->run_section(image.body, step_params);
+  step_params.micro_batch = 0;
+  const auto section = image.epilogues.find(epilogue);
+  TESSERA_CHECK(epilogue.empty() || section != image.epilogues.end(), "program {} has no epilogue '{}'", program,
+                epilogue);
+  if (section != image.epilogues.end()) impl_->run_section(section->second, step_params);
+  impl_->device.synchronize();
+}
+
+void Executor::read_output(const std::string& program, const std::string& name, void* host) const {
+  const auto& image = impl_->program(program);
+  for (const auto& output : image.program->outputs) {
+    if (output.name != name) continue;
+    const auto& value = image.program->values[static_cast<std::size_t>(output.value)];
+    return impl_->device.copy_out(host, image.values[static_cast<std::size_t>(output.value)], value.bytes);
+  }
+  fail(ExitCode::kInternal, "program {} has no output '{}'", program, name);
+}
+
+const partition::StateBuffer& Executor::state(const std::string& path) const {
+  const auto it = impl_->state_by_path.find(path);
+  TESSERA_CHECK(it != impl_->state_by_path.end(), "the plan has no state '{}'", path);
+  return impl_->plan.state[it->second];
+}
+
+void Executor::read_state(const std::string& path, void* host) const { read_state(path, 0, state(path).bytes, host); }
+
+void Executor::write_state(const std::string& path, const void* host) { write_state(path, 0, state(path).bytes, host); }
+
+void Executor::read_state(const std::string& path, std::int64_t offset, std::int64_t bytes, void* host) const {
+  TESSERA_CHECK(offset >= 0 && offset + bytes <= state(path).bytes, "{} bytes at {} of '{}'", bytes, offset, path);
+  impl_->device.copy_out(host, impl_->state_pointer(path) + offset, bytes);
+}
+
+void Executor::write_state(const std::string& path, std::int64_t offset, std::int64_t bytes, const void* host) {
+  TESSERA_CHECK(offset >= 0 && offset + bytes <= state(path).bytes, "{} bytes at {} of '{}'", bytes, offset, path);
+  impl_->device.copy_in(impl_->state_pointer(path) + offset, host, bytes);
+}
+
+void Executor::read_gradient(const std::string& program, const std::string& path, void* host) const {
+  const auto& image = impl_->program(program);
+  const auto it = image.program->gradients.find(path);
+  TESSERA_CHECK(it != image.program->gradients.end(), "program {} has no gradient of '{}'", program, path);
+  const auto& value = image.program->values[static_cast<std::size_t>(it->second)];
+  impl_->device.copy_out(host, image.values[static_cast<std::size_t>(it->second)], value.bytes);
+}
+
+void Executor::assign_state(const std::string& to, const std::string& from) {
+  const auto& target = state(to);
+  const auto& source = state(from);
+  TESSERA_CHECK(target.shape == source.shape && target.dtype == source.dtype, "'{}' is not as large as '{}'", from, to);
+  std::vector<std::int64_t> everyone(static_cast<std::size_t>(impl_->world.size()));
+  for (std::size_t rank = 0; rank < everyone.size(); ++rank) everyone[rank] = static_cast<std::int64_t>(rank);
+  const auto transfers =
+      box_transfers(impl_->plan.mesh, everyone, impl_->world.rank(), source.shape, source.layout, target.layout);
+  impl_->world.communicator(everyone).box_exchange(impl_->state_pointer(from), transfers.sends,
+                                                   impl_->state_pointer(to), transfers.receives, source.dtype);
+}
+
+void Executor::check_replicas() const {
+  const auto& plan = impl_->plan;
+  if (impl_->world.size() == 1) return;
+  std::vector<std::byte> host(static_cast<std::size_t>(kChunk));
+  std::string own;
+  for (const auto& state : plan.state) {
+    std::uint64_t sum = 0;
+    for (std::int64_t at = 0; at < state.bytes; at += kChunk) {
+      const auto part = std::min(kChunk, state.bytes - at);
+      read_state(state.variable.path, at, part, host.data());
+      sum = checksum(sum, host.data(), part);
+    }
+    own.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+  }
+  const auto all = impl_->world.gather(own);
+  for (std::size_t s = 0; s < plan.state.size(); ++s) {
+    const auto& state = plan.state[s];
+    if (!state.layout.partial.empty()) continue;
+    std::map<std::vector<std::int64_t>, std::size_t> first_holder;  // by the start of the box
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto box =
+          mesh::owned(state.layout, plan.mesh, plan.mesh.coordinates(static_cast<std::int64_t>(rank)), state.shape)
+              .front();
+      const auto first = first_holder.try_emplace(box.start, rank).first->second;
+      if (all[rank].compare(s * 8, 8, all[first], s * 8, 8) != 0)
+        fail(ExitCode::kInternal,
+             "replicas of '{}' differ: rank {} and rank {} hold different bits of {}; check that all nodes have the "
+             "same "
+             "processors and libraries",
+             state.variable.path, first, rank, to_string(box));
+    }
+  }
+}
+
+std::int64_t Executor::pool_bytes(Pool pool) const { return impl_->plan.pool_bytes[static_cast<std::size_t>(pool)]; }
+
+}  // namespace tessera::runtime
