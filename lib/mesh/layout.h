@@ -11,8 +11,8 @@ namespace tessera::mesh {
 /// How a tensor lies on a mesh. For each dimension the axes that split it, major to minor; on the axes of `partial`
 /// every rank holds a summand; on all others the tensor is replicated.
 ///
-/// Worked example, mesh (batch 2, model 4), tensor (128, 4096): dims {{0}, {1}} gives the rank at (1, 2) rows 64..127 and
-/// columns 2048..3071; dims {{0}, {}} with partial {1}: rows 64..127, all columns, to be summed over model.
+/// Worked example, mesh (batch 2, model 4), tensor (128, 4096): dims {{0}, {1}} gives the rank at (1, 2) rows 64..127
+/// and columns 2048..3071; dims {{0}, {}} with partial {1}: rows 64..127, all columns, to be summed over model.
 struct Layout {
   std::vector<std::vector<Axis>> dims;
   std::vector<Axis> partial;  // ascending
@@ -35,7 +35,10 @@ std::vector<Box> owned(const Layout& layout, const DeviceMesh& mesh, const std::
 /// The shape that every rank holds. Throws (internal) where require_even would.
 Shape local_shape(const Layout& layout, const DeviceMesh& mesh, const Shape& shape);
 
-/// Whether each dimension divides over its axes.
+/// Whether the layout has the shape's rank and each dimension divides over its axes.
 bool is_even(const Layout& layout, const DeviceMesh& mesh, const Shape& shape);
+
+/// Throws (internal) unless is_even: what the user can get wrong is reported when rules are read (variable_layout).
+void require_even(const Layout& layout, const DeviceMesh& mesh, const Shape& shape);
 
 }  // namespace tessera::mesh

@@ -1,0 +1,62 @@
+#include "mesh/layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace tessera::mesh {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<Axis>& axes, const DeviceMesh& mesh) {
+  std::vector<std::string> names;
+  for (const auto axis : axes) names.push_back(mesh.axis_names()[static_cast<std::size_t>(axis)]);
+  return names;
+}
+
+// "model", "(batch, model)" or "null".
+std::string dim_text(const std::vector<Axis>& axes, const DeviceMesh& mesh) {
+  if (axes.empty()) return "null";
+  const auto names = names_of(axes, mesh);
+  return axes.size() == 1 ? names[0] : fmt::format("({})", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Layout replicated(std::size_t rank) { return {std::vector<std::vector<Axis>>(rank), {}}; }
+
+std::string to_string(const Layout& layout, const DeviceMesh& mesh) {
+  std::vector<std::string> parts;
+  for (const auto& axes : layout.dims) parts.push_back(dim_text(axes, mesh));
+  auto text = fmt::format("[{}]", fmt::join(parts, ", "));
+  if (!layout.partial.empty()) text += fmt::format(" partial {{{}}}", fmt::join(names_of(layout.partial, mesh), ", "));
+  return text;
+}
+
+bool is_even(const Layout& layout, const DeviceMesh& mesh, const Shape& shape) {
+  if (layout.dims.size() != shape.size()) return false;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] % mesh.size(layout.dims[d]) != 0) return false;
+  return true;
+}
+
+void require_even(const Layout& layout, const DeviceMesh& mesh, const Shape& shape) {
+  TESSERA_CHECK(is_even(layout, mesh, shape), "{} as {} on mesh {} in equal parts", tessera::to_string(shape),
+                to_string(layout, mesh), to_string(mesh));
+}
+
+std::vector<Box> owned(const Layout& layout, const DeviceMesh& mesh, const std::vector<std::int64_t>& coordinates,
+                       const Shape& shape) {
+  Box box{Shape(shape.size()), local_shape(layout, mesh, shape)};
+  for (std::size_t d = 0; d < shape.size(); ++d) box.start[d] = mesh.index(coordinates, layout.dims[d]) * box.size[d];
+  return {box};
+}
+
+Shape local_shape(const Layout& layout, const DeviceMesh& mesh, const Shape& shape) {
+  require_even(layout, mesh, shape);
+  auto local = shape;
+  for (std::size_t d = 0; d < shape.size(); ++d) local[d] /= mesh.size(layout.dims[d]);
+  return local;
+}
+
+}  // namespace tessera::mesh
