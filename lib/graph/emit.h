@@ -20,9 +20,10 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// Through this an op writes the instructions of its forward or backward pass. All values are local shards in the layouts
-/// of the chosen strategy; the op sees neither mesh nor ranks, only whether a factor is split. The contract:
-///  - forward writes result(); backward writes cotangent_of(k) for each k with needs(k), each exactly once, and may read
+/// Through this an op writes the instructions of its forward or backward pass. All values are local shards in the
+/// layouts of the chosen strategy; the op sees neither mesh nor ranks, only whether a factor is split. The contract:
+///  - forward writes result(); backward writes cotangent_of(k) for each k with needs(k), each exactly once, and may
+///  read
 ///    cotangent() and whatever its traits save.
 ///  - where an operand lacks a factor that is split, its cotangent is the *local* sum: the partitioner reduces it.
 ///  - a kernel's name and attributes are those of lib/device/README.md.
@@ -38,8 +39,8 @@ class Emit {
   virtual Value result() = 0;
   /// Backward: the cotangent of the result.
   virtual Value cotangent() = 0;
-  /// Backward: whether operand k wants a cotangent, and the value to write it to. If accumulate(k) the kernel adds to what
-  /// is there from the second micro-batch on (attribute `accumulate` = true, which every gradient kernel takes).
+  /// Backward: whether operand k wants a cotangent, and the value to write it to. If accumulate(k) the kernel adds to
+  /// what is there from the second micro-batch on (attribute `accumulate` = true, which every gradient kernel takes).
   virtual bool needs(int k) const = 0;
   virtual Value cotangent_of(int k) = 0;
   virtual bool accumulate(int k) const = 0;
@@ -48,7 +49,8 @@ class Emit {
   virtual bool split(const std::string& factors) const = 0;
 
   /// A new value whose dimensions are these factors of the rule ("bs": two dimensions), split as the strategy splits
-  /// them. "" is a scalar. `extra` appends unsplit dimensions. partial_over: it is a summand over the axes of these letters.
+  /// them. "" is a scalar. `extra` appends unsplit dimensions. partial_over: it is a summand over the axes of these
+  /// letters.
   virtual Value temp(const std::string& name, const std::string& factors, DType dtype, const Shape& extra = {}) = 0;
 
   /// Keeps a value of the forward pass for the backward pass, by a name that is the op's own.
@@ -58,7 +60,8 @@ class Emit {
   virtual void kernel(const std::string& name, const std::vector<Value>& inputs, const std::vector<Value>& outputs,
                       const Attributes& attributes = {}) = 0;
 
-  /// In place, over all axes that split a letter of `over`. Calls in a row of one kind may be packed into one collective.
+  /// In place, over all axes that split a letter of `over`. Calls in a row of one kind may be packed into one
+  /// collective.
   virtual void all_reduce(Value value, const std::string& over, ReduceKind kind) = 0;
 };
 

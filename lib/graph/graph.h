@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,12 +24,12 @@ enum class VariableRole : std::uint8_t {
 };
 
 struct Variable {
-  std::string path;  // "dense_1/kernel"; slots "adam/dense_1/kernel/momentum"
+  std::string path = {};  // "dense_1/kernel"; slots "adam/dense_1/kernel/momentum"
   VariableRole role = VariableRole::kWeight;
-  std::string weight;  // path of the weight that a slot or gradient belongs to
-  Initializer initializer;
+  std::string weight = {};  // path of the weight that a slot or gradient belongs to
+  Initializer initializer = {};
   bool trainable = true;
-  SourcePos pos;  // of the layer
+  SourcePos pos = {};  // of the layer
 };
 
 /// One vertex of the global graph: an input, a variable or an op with one result. Global shapes; no mesh, no device.
@@ -59,27 +60,42 @@ class Graph {
   const Node& node(int id) const { return nodes_[static_cast<std::size_t>(id)]; }
 
   int add_input(const std::string& name, const Shape& shape, DType dtype, int batch_dim);
+  /// Trainable weights need a cotangent.
   int add_variable(Variable variable, const Shape& shape, DType dtype);
-  /// Computes the traits, the batch dimension (it follows the factor; operands must agree; a batch factor that is reduced
-  /// or whole without masks_rows is an error that names the layer) and needs_cotangent.
+  /// Computes the traits, the batch dimension (it follows the factor; operands must agree; a batch factor that is
+  /// reduced or whole without masks_rows is an error that names the layer) and needs_cotangent: an op with a backward
+  /// pass and a float result, one of whose operands needs one.
   int add_op(const Op& op, const std::string& name, const std::string& layer, const std::vector<int>& args,
              const Attributes& attributes, bool prologue = false);
 
   Node& mutable_node(int id) { return nodes_[static_cast<std::size_t>(id)]; }
 
+  /// Only nodes that the loss depends on keep needs_cotangent; -1: none does. After it an op without needs_cotangent
+  /// hands no cotangent to its operands, whatever these need.
+  void differentiate(int loss);
+
   /// The node of a variable or input by its name; -1 if there is none.
   int find(const std::string& name) const;
 
  private:
+  int add(Node node);
+  int batch_dim_of(const Node& node, const std::vector<TensorInfo>& operands) const;
+
   std::vector<Node> nodes_;
   std::map<std::string, int> by_name_;
 };
 
-/// A result that the outside reads: the loss, a layer's output, a metric state, an assigned variable.
+/// A result that the outside reads.
+///  - kLoss: an f32 scalar, the summand of one micro-batch; the step's loss is their sum.
+///  - kPrediction: a layer's output, by the layer's path.
+///  - kMetric: `name` is the path of a variable of role kMetric. The node's kernel reads and adds to its result, which
+///    therefore *is* the memory of the variable; partial over the axes that split the batch.
+///  - kAssign: the new value of the variable with the path `name`, in place.
+///  - kReport: a scalar for the log.
 struct GraphOutput {
   enum class Kind : std::uint8_t { kLoss, kPrediction, kMetric, kAssign, kReport };
   Kind kind = Kind::kLoss;
-  std::string name;  // the layer's, metric's or variable's
+  std::string name;
   int node = -1;
 };
 

@@ -69,6 +69,7 @@ struct OpTraits {
 struct Op {
   std::string_view name;
   OpTraits (*traits)(const Attributes&, std::span<const TensorInfo>);
+  /// An update op also writes its slots in place: input(k) of a slot operand stands among the kernel's outputs.
   void (*forward)(Emit&);
   void (*backward)(Emit&);  // null: no operand ever has a cotangent
 };

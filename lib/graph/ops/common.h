@@ -1,0 +1,56 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/graph.h"
+
+namespace tessera::graph {
+
+/// Letters of `rank` leading dimensions: a, b, ... They end at h; an op takes its own factors from i on.
+inline std::string leading(std::size_t rank) {
+  TESSERA_CHECK(rank <= 8, "a tensor of rank {}: at most 8 dimensions are supported", rank);
+  return std::string("abcdefgh").substr(0, rank);
+}
+
+inline std::vector<Shape> shapes_of(std::span<const TensorInfo> operands) {
+  std::vector<Shape> shapes;
+  for (const auto& operand : operands) shapes.push_back(operand.shape);
+  return shapes;
+}
+
+/// Traits with the rule of a text; shape by the rule, dtype f32.
+inline OpTraits traits_of(const std::string& rule, std::span<const TensorInfo> operands,
+                          std::map<char, std::int64_t> sizes = {}) {
+  OpTraits traits;
+  traits.rule = parse_rule(rule, shapes_of(operands), std::move(sizes));
+  traits.shape = shape_of(traits.rule.result, traits.rule.sizes);
+  return traits;
+}
+
+/// All operands and the result have the same shape.
+inline OpTraits elementwise_traits(std::span<const TensorInfo> operands) {
+  const auto tensor = leading(operands[0].shape.size());
+  std::string rule = tensor;
+  for (std::size_t k = 1; k < operands.size(); ++k) rule += "," + tensor;
+  return traits_of(rule + "->" + tensor, operands);
+}
+
+/// "step c0 c1": constants with all their digits.
+template <typename... Constants>
+std::string step(const std::string& text, Constants... constants) {
+  std::string out = text;
+  ((out += fmt::format(" {}", static_cast<double>(constants))), ...);
+  return out;
+}
+
+inline std::vector<std::int64_t> range(std::size_t count) {
+  std::vector<std::int64_t> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<std::int64_t>(i));
+  return values;
+}
+
+}  // namespace tessera::graph
