@@ -9,8 +9,8 @@
 
 namespace tessera::config {
 
-/// A YAML text as a tree in which every part knows its place. Aliases are expanded; duplicate keys are refused; `y`, `yes`, `on`
-/// are text, only true and false are booleans (YAML 1.2).
+/// A YAML text as a tree in which every part knows its place. Aliases are expanded; duplicate keys are refused; `y`,
+/// `yes`, `on` are text, only true and false are booleans (YAML 1.2).
 struct Node {
   enum class Kind : std::uint8_t { kNull, kScalar, kSequence, kMap };
   struct Entry;
@@ -36,19 +36,37 @@ struct Node {
   bool as_bool(const std::string& what) const;
 };
 
+/// A node for a text, quoted where YAML would read it as something else; for a number or a boolean.
+Node text_node(const std::string& text, const SourcePos& pos = {});
+Node int_node(std::int64_t value, const SourcePos& pos = {});
+Node bool_node(bool value, const SourcePos& pos = {});
+
+/// For messages: "the text 'relu'", "12", "a list", "a mapping", "null".
+std::string describe(const Node& node);
+
+/// YAML that parses to the same tree; short parts on one line.
+std::string to_yaml(const Node& node);
+std::string to_yaml_line(const Node& node);
+
 struct Node::Entry {
   std::string key;
   SourcePos pos;
   Node value;
 };
 
-/// Parses one document. `file` is for messages. Throws Error (config) with the place.
+/// Appends an entry; the key must be new.
+void add_entry(Node& map, const std::string& key, Node value, const SourcePos& key_pos = {});
+
+/// Parses one document: at most 200,000 nodes after aliases are expanded, 100 levels deep. `file` is for messages.
+/// Throws Error (config) with the place.
 Node parse(const std::string& text, const std::string& file);
 
-/// Refuses keys that are not in `known`, with the nearest one that is. `what` names the mapping ("fit", "layer Dense").
+/// Refuses what is not a mapping, and keys that are not in `known`, with the nearest one that is. `what` names the
+/// mapping ("fit", "layer Dense").
 void require_keys(const Node& map, const std::vector<std::string>& known, const std::string& what);
 
-/// A constructor: a mapping with one key, {Adam: {learning_rate: 0.1}}, or the bare name. `arguments` is null for the latter.
+/// A constructor: a mapping with one key, {Adam: {learning_rate: 0.1}}, or the bare name. `arguments` is null for the
+/// latter.
 struct Constructor {
   std::string name;
   SourcePos pos;

@@ -12,13 +12,14 @@
 
 namespace tessera::config {
 
-/// A layer as it is written; lib/layers knows its arguments. Repeat and Sequential are already unfolded: `name` is the whole path.
+/// A layer as it is written; lib/layers knows its arguments. Repeat and Sequential are already unfolded: `name` is the
+/// whole path.
 struct LayerSpec {
-  std::string type;  // "Dense"; "Shared"
-  std::string name;  // path; given or made as Keras does (dense, dense_1, ...)
+  std::string type;                 // "Dense"; "Shared"
+  std::string name;                 // path; given or made as Keras does (dense, dense_1, ...)
   std::vector<std::string> inputs;  // names of layers or model inputs, resolved: never empty
-  Node arguments;    // without name and inputs
-  Node call;         // keyword arguments of the call, or null
+  Node arguments;                   // without name and inputs
+  Node call;                        // keyword arguments of the call, or null
   SourcePos pos;
 };
 
