@@ -15,25 +15,62 @@ namespace {
 using Json = nlohmann::json;
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-// Datasheet values times the share that large matmuls, copies and rings reach in practice: 0.75 of the dense tensor peak
-// (TF32 for f32), 0.85 of the memory's, 0.8 of a link's one-way bandwidth. Sources: NVIDIA's datasheets of A100 80GB SXM
-// (312 TF bf16, 156 TF tf32, 2.04 TB/s, NVLink 300 GB/s one way), H100 SXM (989, 494, 3.35, 450), H200 SXM (989, 494, 4.8,
-// 450) and HGX B200 (2250, 1125, 8, 900). Between nodes: one 200 Gb/s (A100) or 400 Gb/s InfiniBand port a device. cpu: one
-// rank with four AVX-512 cores (115 GF/s f32 and 220 GF/s bf16 a core), a shared window in the node, 25 Gb/s Ethernet.
+// Datasheet values times the share that large matmuls, copies and rings reach in practice: 0.75 of the dense tensor
+// peak (TF32 for f32), 0.85 of the memory's, 0.8 of a link's one-way bandwidth. Sources: NVIDIA's datasheets of A100
+// 80GB SXM (312 TF bf16, 156 TF tf32, 2.04 TB/s, NVLink 300 GB/s one way), H100 SXM (989, 494, 3.35, 450), H200 SXM
+// (989, 494, 4.8, 450) and HGX B200 (2250, 1125, 8, 900). Between nodes: one 200 Gb/s (A100) or 400 Gb/s InfiniBand
+// port a device. cpu: one rank with four AVX-512 cores (115 GF/s f32 and 220 GF/s bf16 a core), a shared window in the
+// node, 25 Gb/s Ethernet.
 const std::array<Hardware, 5> kProfiles{{
-    {.name = "cpu", .flops_f32 = 4.0e11, .flops_bf16 = 8.0e11, .memory_bytes_per_s = 2.0e10, .kernel_us = 5,
-     .local = {20, 4.0e9}, .remote = {40, 2.5e9}, .devices_per_node = 8, .memory_bytes = 0, .scratch_bytes = 0},
-    {.name = "a100-80", .flops_f32 = 1.17e14, .flops_bf16 = 2.34e14, .memory_bytes_per_s = 1.73e12, .kernel_us = 5,
-     .local = {10, 2.4e11}, .remote = {20, 2.0e10}, .devices_per_node = 8, .memory_bytes = 80 * kGiB,
+    {.name = "cpu",
+     .flops_f32 = 4.0e11,
+     .flops_bf16 = 8.0e11,
+     .memory_bytes_per_s = 2.0e10,
+     .kernel_us = 5,
+     .local = {20, 4.0e9},
+     .remote = {40, 2.5e9},
+     .devices_per_node = 8,
+     .memory_bytes = 0,
+     .scratch_bytes = 0},
+    {.name = "a100-80",
+     .flops_f32 = 1.17e14,
+     .flops_bf16 = 2.34e14,
+     .memory_bytes_per_s = 1.73e12,
+     .kernel_us = 5,
+     .local = {10, 2.4e11},
+     .remote = {20, 2.0e10},
+     .devices_per_node = 8,
+     .memory_bytes = 80 * kGiB,
      .scratch_bytes = 32 << 20},
-    {.name = "h100", .flops_f32 = 3.7e14, .flops_bf16 = 7.4e14, .memory_bytes_per_s = 2.85e12, .kernel_us = 5,
-     .local = {10, 3.6e11}, .remote = {20, 4.0e10}, .devices_per_node = 8, .memory_bytes = 80 * kGiB,
+    {.name = "h100",
+     .flops_f32 = 3.7e14,
+     .flops_bf16 = 7.4e14,
+     .memory_bytes_per_s = 2.85e12,
+     .kernel_us = 5,
+     .local = {10, 3.6e11},
+     .remote = {20, 4.0e10},
+     .devices_per_node = 8,
+     .memory_bytes = 80 * kGiB,
      .scratch_bytes = 32 << 20},
-    {.name = "h200", .flops_f32 = 3.7e14, .flops_bf16 = 7.4e14, .memory_bytes_per_s = 4.08e12, .kernel_us = 5,
-     .local = {10, 3.6e11}, .remote = {20, 4.0e10}, .devices_per_node = 8, .memory_bytes = 141'000'000'000,
+    {.name = "h200",
+     .flops_f32 = 3.7e14,
+     .flops_bf16 = 7.4e14,
+     .memory_bytes_per_s = 4.08e12,
+     .kernel_us = 5,
+     .local = {10, 3.6e11},
+     .remote = {20, 4.0e10},
+     .devices_per_node = 8,
+     .memory_bytes = 141'000'000'000,
      .scratch_bytes = 32 << 20},
-    {.name = "b200", .flops_f32 = 8.4e14, .flops_bf16 = 1.69e15, .memory_bytes_per_s = 6.8e12, .kernel_us = 5,
-     .local = {10, 7.2e11}, .remote = {20, 4.0e10}, .devices_per_node = 8, .memory_bytes = 180'000'000'000,
+    {.name = "b200",
+     .flops_f32 = 8.4e14,
+     .flops_bf16 = 1.69e15,
+     .memory_bytes_per_s = 6.8e12,
+     .kernel_us = 5,
+     .local = {10, 7.2e11},
+     .remote = {20, 4.0e10},
+     .devices_per_node = 8,
+     .memory_bytes = 180'000'000'000,
      .scratch_bytes = 32 << 20},
 }};
 
@@ -59,7 +96,8 @@ void read_number(const Json& json, const std::string& file, const char* key, Num
   if (!json.contains(key)) fail(ExitCode::kConfig, "hardware file {}: '{}' is missing", file, key);
   const auto& value = json.at(key);
   if (whole ? !value.is_number_integer() : !value.is_number())
-    fail(ExitCode::kConfig, "hardware file {}: '{}' is {}, not a {}number", file, key, value.dump(), whole ? "whole " : "");
+    fail(ExitCode::kConfig, "hardware file {}: '{}' is {}, not a {}number", file, key, value.dump(),
+         whole ? "whole " : "");
   number = value.get<Number>();
   const bool may_be_zero = std::string_view(key) == "memory_bytes" || std::string_view(key) == "scratch_bytes" ||
                            std::string_view(key) == "kernel_us" || std::string_view(key).ends_with("latency_us");

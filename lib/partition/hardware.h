@@ -26,7 +26,8 @@ struct Hardware {
   std::int64_t scratch_bytes = 0;  // workspace of a stream
 };
 
-/// A built-in profile (cpu, a100-80, h100, h200, b200) or a JSON file that `devices --measure` wrote. Throws Error (config).
+/// A built-in profile (cpu, a100-80, h100, h200, b200) or a JSON file that `devices --measure` wrote. Throws Error
+/// (config).
 Hardware load_hardware(const std::string& name_or_file);
 std::string to_json(const Hardware& hardware);
 

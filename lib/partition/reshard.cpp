@@ -52,7 +52,10 @@ class Walk {
   void box_exchange(std::vector<Move>& moves) {
     for (const auto axis : std::vector<Axis>(now_.partial))
       if (end(axis) != kPartial) moves.push_back(apply(MoveKind::kAllReduce, {axis}, kReplicated));
-    Move move{.kind = MoveKind::kBoxExchange, .before = now_, .after = goal_};
+    Move move;
+    move.kind = MoveKind::kBoxExchange;
+    move.before = now_;
+    move.after = goal_;
     for (Axis axis = 0; axis < mesh_.axis_count(); ++axis)
       if (at(axis) >= 0 || end(axis) >= 0) move.axes.push_back(axis);
     move.moved_fraction = largest_share_moved();
@@ -81,14 +84,22 @@ class Walk {
     if (from == to) return {};
     const auto one_if = [&](bool condition) { return condition ? std::vector<Axis>{axis} : std::vector<Axis>{}; };
     switch (kind) {
-      case MoveKind::kSlice: return one_if(from == kReplicated && to >= 0 && joins(to, {axis}));
-      case MoveKind::kReduceScatter: return one_if(from == kPartial && to >= 0 && joins(to, {axis}));
-      case MoveKind::kAllReduce: return one_if(from == kPartial && to == kReplicated);
-      case MoveKind::kPad: return one_if(from >= 0 && to == kPartial && is_last(axis));
-      case MoveKind::kAllGather: return one_if(from >= 0 && to == kReplicated && is_last(axis));
-      case MoveKind::kZero: return one_if(from == kReplicated && to == kPartial);
-      case MoveKind::kAllToAll: break;
-      case MoveKind::kBoxExchange: return {};
+      case MoveKind::kSlice:
+        return one_if(from == kReplicated && to >= 0 && joins(to, {axis}));
+      case MoveKind::kReduceScatter:
+        return one_if(from == kPartial && to >= 0 && joins(to, {axis}));
+      case MoveKind::kAllReduce:
+        return one_if(from == kPartial && to == kReplicated);
+      case MoveKind::kPad:
+        return one_if(from >= 0 && to == kPartial && is_last(axis));
+      case MoveKind::kAllGather:
+        return one_if(from >= 0 && to == kReplicated && is_last(axis));
+      case MoveKind::kZero:
+        return one_if(from == kReplicated && to == kPartial);
+      case MoveKind::kAllToAll:
+        break;
+      case MoveKind::kBoxExchange:
+        return {};
     }
     if (from < 0 || to < 0) return {};
     const auto& dim = axes_of(now_, from);
@@ -99,8 +110,12 @@ class Walk {
 
   Move apply(MoveKind kind, std::vector<Axis> axes, Place to) {
     const auto from = at(axes.front());
-    Move move{.kind = kind, .axes = axes, .from_dim = std::max<int>(from, -1), .to_dim = std::max<int>(to, -1),
-              .before = now_};
+    Move move;
+    move.kind = kind;
+    move.axes = axes;
+    move.from_dim = std::max<int>(from, -1);
+    move.to_dim = std::max<int>(to, -1);
+    move.before = now_;
     for (const auto axis : axes) {
       if (from >= 0) std::erase(axes_of(now_, from), axis);
       if (from == kPartial) std::erase(now_.partial, axis);
@@ -189,7 +204,8 @@ std::optional<std::vector<Move>> reshard(const DeviceMesh& mesh, const Layout& f
   }
   std::vector<Move> moves;
   Walk walk(mesh, from, to);
-  while (walk.step(moves)) {}
+  while (walk.step(moves)) {
+  }
   if (walk.now() != to) {
     // A dimension that must become a sum but is not the last of its list can't be padded, and no box exchange sums.
     if (std::any_of(to.partial.begin(), to.partial.end(), [&](mesh::Axis axis) {
@@ -203,8 +219,8 @@ std::optional<std::vector<Move>> reshard(const DeviceMesh& mesh, const Layout& f
 
 std::size_t first_repeated(const DeviceMesh& mesh, const std::vector<Move>& moves) {
   const auto repeats = [&](const Move& move) {
-    return move.kind == MoveKind::kAllGather || (move.kind == MoveKind::kBoxExchange &&
-                                                 shards(mesh, move.after) < shards(mesh, move.before));
+    return move.kind == MoveKind::kAllGather ||
+           (move.kind == MoveKind::kBoxExchange && shards(mesh, move.after) < shards(mesh, move.before));
   };
   auto first = moves.size();
   while (first > 0 && repeats(moves[first - 1])) --first;
@@ -221,32 +237,49 @@ std::int64_t moved_bytes(const DeviceMesh& mesh, const Move& move, std::int64_t 
   switch (move.kind) {
     case MoveKind::kSlice:
     case MoveKind::kPad:
-    case MoveKind::kZero: break;
-    case MoveKind::kAllGather: fraction = after - before; break;
-    case MoveKind::kReduceScatter: fraction = before - after; break;
-    case MoveKind::kAllReduce: fraction = 2 * (n - 1) / n * before; break;
-    case MoveKind::kAllToAll: fraction = (n - 1) / n * before; break;
-    case MoveKind::kBoxExchange: fraction = move.moved_fraction; break;
+    case MoveKind::kZero:
+      break;
+    case MoveKind::kAllGather:
+      fraction = after - before;
+      break;
+    case MoveKind::kReduceScatter:
+      fraction = before - after;
+      break;
+    case MoveKind::kAllReduce:
+      fraction = 2 * (n - 1) / n * before;
+      break;
+    case MoveKind::kAllToAll:
+      fraction = (n - 1) / n * before;
+      break;
+    case MoveKind::kBoxExchange:
+      fraction = move.moved_fraction;
+      break;
   }
   return static_cast<std::int64_t>(std::nearbyint(fraction * static_cast<double>(bytes)));
 }
 
 std::string to_string(MoveKind kind) {
   switch (kind) {
-    case MoveKind::kSlice: return "slice";
-    case MoveKind::kReduceScatter: return "reduce_scatter";
-    case MoveKind::kAllToAll: return "all_to_all";
-    case MoveKind::kAllReduce: return "all_reduce";
-    case MoveKind::kPad: return "pad";
-    case MoveKind::kAllGather: return "all_gather";
-    case MoveKind::kZero: return "zero";
-    case MoveKind::kBoxExchange: return "box_exchange";
+    case MoveKind::kSlice:
+      return "slice";
+    case MoveKind::kReduceScatter:
+      return "reduce_scatter";
+    case MoveKind::kAllToAll:
+      return "all_to_all";
+    case MoveKind::kAllReduce:
+      return "all_reduce";
+    case MoveKind::kPad:
+      return "pad";
+    case MoveKind::kAllGather:
+      return "all_gather";
+    case MoveKind::kZero:
+      return "zero";
+    case MoveKind::kBoxExchange:
+      return "box_exchange";
   }
   return "";
 }
 
-bool is_local(MoveKind kind) {
-  return kind == MoveKind::kSlice || kind == MoveKind::kPad || kind == MoveKind::kZero;
-}
+bool is_local(MoveKind kind) { return kind == MoveKind::kSlice || kind == MoveKind::kPad || kind == MoveKind::kZero; }
 
 }  // namespace tessera::partition

@@ -10,7 +10,14 @@
 namespace tessera::partition {
 
 enum class MoveKind : std::uint8_t {
-  kSlice, kReduceScatter, kAllToAll, kAllReduce, kPad, kAllGather, kZero, kBoxExchange
+  kSlice,
+  kReduceScatter,
+  kAllToAll,
+  kAllReduce,
+  kPad,
+  kAllGather,
+  kZero,
+  kBoxExchange
 };
 
 std::string to_string(MoveKind kind);
@@ -30,14 +37,15 @@ struct Move {
   bool operator==(const Move&) const = default;
 };
 
-/// The moves from one layout to another: always the first legal one of slice, reduce-scatter, all-to-all, all-reduce, pad,
-/// all-gather, zero; stuck: all-reduce what is partial, then a box exchange. Neighbours of one kind are fused on the merged
-/// axes. `pad` allows S -> P, `zero` R -> P. Empty result: nothing to do; nullopt: forbidden. Layouts hold no axis of size 1.
+/// The moves from one layout to another: always the first legal one of slice, reduce-scatter, all-to-all, all-reduce,
+/// pad, all-gather, zero; stuck: all-reduce what is partial, then a box exchange. Neighbours of one kind are fused on
+/// the merged axes. `pad` allows S -> P, `zero` R -> P. Empty result: nothing to do; nullopt: forbidden. Layouts hold
+/// no axis of size 1.
 std::optional<std::vector<Move>> reshard(const mesh::DeviceMesh& mesh, const mesh::Layout& from, const mesh::Layout& to,
                                          bool pad, bool zero);
 
-/// Index of the first move that the backward pass repeats when the operand is saved: the all-gathers at the end, or a box
-/// exchange that enlarges. The tensor is saved just before it. moves.size(): nothing is repeated.
+/// Index of the first move that the backward pass repeats when the operand is saved: the all-gathers at the end, or a
+/// box exchange that enlarges. The tensor is saved just before it. moves.size(): nothing is repeated.
 std::size_t first_repeated(const mesh::DeviceMesh& mesh, const std::vector<Move>& moves);
 
 /// Into how many parts a layout splits a tensor.

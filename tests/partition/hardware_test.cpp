@@ -1,3 +1,5 @@
+#include "partition/hardware.h"
+
 #include <cstdio>
 #include <fstream>
 
@@ -5,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "partition/hardware.h"
 
 namespace tessera::partition {
 namespace {
@@ -50,7 +51,8 @@ TEST(Hardware, MistakesInAFileNameTheirKey) {
     copy.replace(copy.find(from), from.size(), to);
     return written(copy);
   };
-  EXPECT_THAT(sentence_of([&] { load_hardware(changed("\"kernel_us\": 5", "\"kernel_us\": -5")); }), HasSubstr("0 or more"));
+  EXPECT_THAT(sentence_of([&] { load_hardware(changed("\"kernel_us\": 5", "\"kernel_us\": -5")); }),
+              HasSubstr("0 or more"));
   EXPECT_THAT(sentence_of([&] { load_hardware(changed("\"devices_per_node\": 8", "\"devices_per_node\": 0.5")); }),
               HasSubstr("not a whole number"));
   EXPECT_THAT(sentence_of([&] { load_hardware(changed("\"name\"", "\"nam\": 1, \"name\"")); }),

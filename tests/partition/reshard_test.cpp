@@ -15,6 +15,10 @@ using mesh::Axis;
 using mesh::DeviceMesh;
 using mesh::Layout;
 
+Layout layout(std::vector<std::vector<Axis>> dims, std::vector<Axis> partial = {}) {
+  return {std::move(dims), std::move(partial)};
+}
+
 // A tensor on all ranks of a mesh: the arrays that the ranks hold, which a move turns into new ones.
 class Ranks {
  public:
@@ -26,7 +30,9 @@ class Ranks {
     for (std::int64_t r = 0; r < mesh_.ranks(); ++r) {
       const auto at = mesh_.coordinates(r);
       const auto n = mesh_.size(layout.partial), i = mesh_.index(at, layout.partial);
-      const double share = n == 1 ? 1 : i + 1 < n ? 0.5 * static_cast<double>(i + 1) : 1 - 0.25 * static_cast<double>(n * (n - 1));
+      const double share = n == 1      ? 1
+                           : i + 1 < n ? 0.5 * static_cast<double>(i + 1)
+                                       : 1 - 0.25 * static_cast<double>(n * (n - 1));
       auto x = read(global, box(layout, r));
       for (auto& v : x) v *= share;
       local_.push_back(std::move(x));
@@ -39,7 +45,9 @@ class Ranks {
       const auto to = box(move.after, r);
       // Every kind is: from some ranks of the group, add what they hold of my new box.
       std::vector<double> global(static_cast<std::size_t>(elements(shape_)), 0.0);
-      const auto add = [&](std::int64_t peer) { write(global, box(move.before, peer), local_[static_cast<std::size_t>(peer)]); };
+      const auto add = [&](std::int64_t peer) {
+        write(global, box(move.before, peer), local_[static_cast<std::size_t>(peer)]);
+      };
       if (move.kind == MoveKind::kSlice) {
         add(r);
       } else if (move.kind == MoveKind::kZero) {
@@ -100,7 +108,8 @@ class Ranks {
   void exchange(std::vector<double>& global, const Move& move, std::int64_t rank) const {
     std::vector<Box> seen;
     for (std::int64_t peer = 0; peer < mesh_.ranks(); ++peer) {
-      if (mesh_.index(mesh_.coordinates(peer), move.before.partial) != mesh_.index(mesh_.coordinates(rank), move.before.partial))
+      if (mesh_.index(mesh_.coordinates(peer), move.before.partial) !=
+          mesh_.index(mesh_.coordinates(rank), move.before.partial))
         continue;
       const auto from = box(move.before, peer);
       if (std::find(seen.begin(), seen.end(), from) != seen.end()) continue;
@@ -116,7 +125,8 @@ class Ranks {
 
 std::vector<double> numbers(const Shape& shape) {
   std::vector<double> x(static_cast<std::size_t>(elements(shape)));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1.0 + 0.37 * static_cast<double>(i % 101) - static_cast<double>(i % 7);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = 1.0 + 0.37 * static_cast<double>(i % 101) - static_cast<double>(i % 7);
   return x;
 }
 
@@ -131,7 +141,9 @@ Layout random_layout(std::mt19937& random, const DeviceMesh& mesh, std::size_t r
 }
 
 TEST(Reshard, RandomPairsOfLayoutsKeepTheTensor) {
-  const DeviceMesh meshes[] = {{{4}, {"a"}, 4}, {{2, 3}, {"a", "b"}, 6}, {{2, 3, 2}, {"a", "b", "c"}, 12},
+  const DeviceMesh meshes[] = {{{4}, {"a"}, 4},
+                               {{2, 3}, {"a", "b"}, 6},
+                               {{2, 3, 2}, {"a", "b", "c"}, 12},
                                {{2, 2, 3, 2}, {"a", "b", "c", "d"}, 24}};
   std::mt19937 random(7);
   int forbidden = 0, boxes = 0;
@@ -166,7 +178,7 @@ TEST(Reshard, RandomPairsOfLayoutsKeepTheTensor) {
 
 TEST(Reshard, ToPartialNeedsPermission) {
   const DeviceMesh mesh({4}, {"model"}, 4);
-  const Layout whole{.dims = {{}}}, split{.dims = {{0}}}, sum{.dims = {{}}, .partial = {0}};
+  const auto whole = layout({{}}), split = layout({{0}}), sum = layout({{}}, {0});
   EXPECT_FALSE(reshard(mesh, whole, sum, true, false));
   EXPECT_FALSE(reshard(mesh, split, sum, false, true));
   EXPECT_EQ(reshard(mesh, whole, sum, false, true)->front().kind, MoveKind::kZero);
@@ -176,7 +188,7 @@ TEST(Reshard, ToPartialNeedsPermission) {
 
 TEST(Reshard, GathersOfOneDimensionFuseMajorToMinor) {
   const DeviceMesh mesh({2, 4}, {"batch", "model"}, 8);
-  const auto moves = reshard(mesh, {.dims = {{0, 1}, {}}}, mesh::replicated(2), false, false);
+  const auto moves = reshard(mesh, layout({{0, 1}, {}}), mesh::replicated(2), false, false);
   ASSERT_EQ(moves->size(), 1U);
   EXPECT_EQ(moves->front().axes, (std::vector<Axis>{0, 1}));
   EXPECT_EQ(moved_bytes(mesh, moves->front(), 800), 700);
@@ -184,7 +196,7 @@ TEST(Reshard, GathersOfOneDimensionFuseMajorToMinor) {
 
 TEST(Reshard, FullyShardedKernelGathersItsBatchAxisOnly) {
   const DeviceMesh mesh({2, 4}, {"batch", "model"}, 8);
-  const auto moves = reshard(mesh, {.dims = {{}, {1, 0}}}, {.dims = {{}, {1}}}, false, false);
+  const auto moves = reshard(mesh, layout({{}, {1, 0}}), layout({{}, {1}}), false, false);
   ASSERT_EQ(moves->size(), 1U);
   EXPECT_EQ(moves->front().kind, MoveKind::kAllGather);
   EXPECT_EQ(moves->front().axes, (std::vector<Axis>{0}));
@@ -193,7 +205,7 @@ TEST(Reshard, FullyShardedKernelGathersItsBatchAxisOnly) {
 
 TEST(Reshard, AnotherOrderOfAxesIsABoxExchange) {
   const DeviceMesh mesh({2, 4}, {"batch", "model"}, 8);
-  const auto moves = reshard(mesh, {.dims = {{0, 1}}}, {.dims = {{1, 0}}}, false, false);
+  const auto moves = reshard(mesh, layout({{0, 1}}), layout({{1, 0}}), false, false);
   ASSERT_EQ(moves->size(), 1U);
   EXPECT_EQ(moves->front().kind, MoveKind::kBoxExchange);
   EXPECT_EQ(moved_bytes(mesh, moves->front(), 800), 100);  // some rank keeps nothing
@@ -202,7 +214,7 @@ TEST(Reshard, AnotherOrderOfAxesIsABoxExchange) {
 
 TEST(Reshard, SavedBeforeTheGathersAndAfterTheSums) {
   const DeviceMesh mesh({2, 4}, {"batch", "model"}, 8);
-  const auto moves = reshard(mesh, {.dims = {{0}, {}}, .partial = {1}}, {.dims = {{}, {1}}}, false, false);
+  const auto moves = reshard(mesh, layout({{0}, {}}, {1}), layout({{}, {1}}), false, false);
   ASSERT_EQ(moves->size(), 2U);
   EXPECT_EQ((*moves)[0].kind, MoveKind::kReduceScatter);
   EXPECT_EQ((*moves)[1].kind, MoveKind::kAllGather);
@@ -211,7 +223,7 @@ TEST(Reshard, SavedBeforeTheGathersAndAfterTheSums) {
 
 TEST(Reshard, SuffixOfAxesMovesInOneAllToAll) {
   const DeviceMesh mesh({2, 2, 2}, {"a", "b", "c"}, 8);
-  const auto moves = reshard(mesh, {.dims = {{0, 1, 2}, {}}}, {.dims = {{0}, {1, 2}}}, false, false);
+  const auto moves = reshard(mesh, layout({{0, 1, 2}, {}}), layout({{0}, {1, 2}}), false, false);
   ASSERT_EQ(moves->size(), 1U);
   EXPECT_EQ(moves->front().kind, MoveKind::kAllToAll);
   EXPECT_EQ(moves->front().axes, (std::vector<Axis>{1, 2}));
