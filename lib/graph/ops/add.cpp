@@ -39,18 +39,15 @@ OpTraits traits(const Attributes&, std::span<const TensorInfo> operands) {
 
 void forward(Emit& e) {
   const auto& rule = e.node().traits.rule;
-  std::vector<Value> inputs;
-  bool equal = true;
-  std::string program = "add i0 i1";
+  std::vector<Value> terms;
   for (std::size_t k = 0; k < rule.operands.size(); ++k) {
-    inputs.push_back(e.input(static_cast<int>(k)));
-    equal = equal && rule.operands[k] == rule.result;
-    if (k > 1) program += fmt::format(" | add t{} i{}", k - 2, k);
+    terms.push_back(e.input(static_cast<int>(k)));
+    if (rule.operands[k] == rule.result) continue;
+    const Value repeated = e.temp(fmt::format("repeated_{}", k), joined(rule.result), e.node().dtype());
+    e.kernel("broadcast_to", {terms.back()}, {repeated});
+    terms.back() = repeated;
   }
-  if (equal)
-    e.kernel("add_n", inputs, {e.result()});
-  else
-    e.kernel("elementwise", inputs, {e.result()}, {{"program", program}});
+  e.kernel("add_n", terms, {e.result()});
 }
 
 void backward(Emit& e) {
@@ -58,16 +55,16 @@ void backward(Emit& e) {
   for (std::size_t k = 0; k < rule.operands.size(); ++k) {
     const int operand = static_cast<int>(k);
     if (!e.needs(operand)) continue;
-    TESSERA_CHECK(!e.accumulate(operand), "{}: an operand is a variable", e.node().name);
     const auto& factors = rule.operands[k];
     const auto missing = rule.result.size() - factors.size();
     std::vector<std::int64_t> dims = range(missing);
     for (std::size_t d = 0; d < factors.size(); ++d)
       if (factors[d] != rule.result[missing + d]) dims.push_back(static_cast<std::int64_t>(missing + d));
-    if (dims.empty())
+    if (dims.empty() && !e.accumulate(operand))
       e.kernel("copy", {e.cotangent()}, {e.cotangent_of(operand)});
     else
-      e.kernel("reduce_sum", {e.cotangent()}, {e.cotangent_of(operand)}, {{"dims", dims}});
+      e.kernel("reduce_sum", {e.cotangent()}, {e.cotangent_of(operand)},
+               {{"dims", dims}, {"accumulate", e.accumulate(operand)}});
   }
 }
 

@@ -19,7 +19,7 @@ void forward(Emit& e) {
 
 void backward(Emit& e) {
   const auto& rule = e.node().traits.rule;
-  if (e.needs(0)) e.kernel("copy", {e.cotangent()}, {e.cotangent_of(0)});
+  write_cotangent(e, 0, [&](Value dx) { e.kernel("copy", {e.cotangent()}, {dx}); });
   if (e.needs(1))
     e.kernel("reduce_sum", {e.cotangent()}, {e.cotangent_of(1)},
              {{"dims", range(rule.operands[0].size() - rule.operands[1].size())}, {"accumulate", e.accumulate(1)}});

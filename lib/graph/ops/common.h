@@ -47,6 +47,24 @@ std::string step(const std::string& text, Constants... constants) {
   return out;
 }
 
+/// Letters of all dimensions of a tensor.
+inline std::string joined(const TensorFactors& factors) {
+  std::string all;
+  for (const auto& dim : factors) all += dim;
+  return all;
+}
+
+/// Writes operand k's cotangent through `write(value)` with a kernel that has no attribute `accumulate`.
+template <typename Write>
+void write_cotangent(Emit& e, int k, Write&& write) {
+  if (!e.needs(k)) return;
+  if (!e.accumulate(k)) return write(e.cotangent_of(k));
+  const auto& factors = e.node().traits.rule.operands[static_cast<std::size_t>(k)];
+  const Value term = e.temp(fmt::format("cotangent_{}", k), joined(factors), DType::kF32);
+  write(term);
+  e.kernel("reduce_sum", {term}, {e.cotangent_of(k)}, {{"dims", std::vector<std::int64_t>{}}, {"accumulate", true}});
+}
+
 inline std::vector<std::int64_t> range(std::size_t count) {
   std::vector<std::int64_t> values;
   for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<std::int64_t>(i));

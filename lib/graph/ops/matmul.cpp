@@ -18,10 +18,9 @@ OpTraits traits(const Attributes&, std::span<const TensorInfo> operands) {
 void forward(Emit& e) { e.kernel("matmul", {e.input(0), e.input(1)}, {e.result()}); }
 
 void backward(Emit& e) {
-  if (e.needs(0)) {
-    TESSERA_CHECK(!e.accumulate(0), "{}: x is a variable", e.node().name);
-    e.kernel("matmul", {e.cotangent(), e.input(1)}, {e.cotangent_of(0)}, {{"transpose_b", true}});
-  }
+  if (e.needs(0))
+    e.kernel("matmul", {e.cotangent(), e.input(1)}, {e.cotangent_of(0)},
+             {{"transpose_b", true}, {"accumulate", e.accumulate(0)}});
   if (e.needs(1))
     e.kernel("matmul", {e.input(0), e.cotangent()}, {e.cotangent_of(1)},
              {{"transpose_a", true}, {"accumulate", e.accumulate(1)}});

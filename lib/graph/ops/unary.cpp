@@ -36,8 +36,10 @@ void forward(Emit& e) {
 
 void backward(Emit& e) {
   const auto& attributes = e.node().attributes;
-  e.kernel("elementwise", {reads_result(attributes) ? e.result() : e.input(0), e.cotangent()}, {e.cotangent_of(0)},
-           {{"program", program(attributes, "_grad", "i0 i1")}});
+  const Value read = reads_result(attributes) ? e.result() : e.input(0);
+  write_cotangent(e, 0, [&](Value dx) {
+    e.kernel("elementwise", {read, e.cotangent()}, {dx}, {{"program", program(attributes, "_grad", "i0 i1")}});
+  });
 }
 
 }  // namespace
