@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
@@ -33,13 +34,22 @@ struct Piece {
 
 /// One rectangular piece of a box exchange: a box inside a contiguous local tensor.
 struct BoxTransfer {
-  int peer = 0;       // rank in this communicator; may be the own one
-  Shape tensor;       // local shape of the buffer
-  Box box;            // in local indices
+  int peer = 0;  // rank in this communicator; may be the own one
+  Shape tensor;  // local shape of the buffer
+  Box box;       // in local indices
+};
+
+/// What a rank is doing, for the sentence of a wait that fails: "all_reduce of dense_1/kernel's gradient", 412, 88.
+struct Context {
+  std::string_view what;
+  int instruction = -1;
+  std::int64_t step = 0;
 };
 
 /// Ranks that differ on some mesh axes, in the order of these axes. A group of one is a no-op. All pieces of one call
-/// belong to one collective: they are counted as one and need one synchronisation.
+/// belong to one collective: they are counted as one and need one synchronisation. Every rank of the group gives the
+/// same kinds, dtypes and counts in the same order, or it is an Error (internal) that names the ranks. A wait that
+/// fails is an Error (peer lost) that names the ranks that did not come.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -53,7 +63,7 @@ class Communicator {
   virtual void reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) = 0;
   /// in: one chunk; out: size() chunks, rank-major.
   virtual void all_gather(const std::vector<Piece>& pieces, DType dtype) = 0;
-  /// in, out: size() chunks.
+  /// in, out: size() chunks; they do not overlap.
   virtual void all_to_all(const std::vector<Piece>& pieces, DType dtype) = 0;
   /// Sends boxes of `in` and receives boxes of `out`. The k-th send to a peer meets its k-th receive from here.
   virtual void box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
@@ -71,12 +81,12 @@ class World {
   virtual int local_rank() const = 0;  // among the ranks of this host
   virtual int local_size() const = 0;
 
-  /// `ranks`: world ranks of the own group, in order; every rank of the world calls with its own group (a partition of the
-  /// world). Cached by that list.
+  /// `ranks`: world ranks of the own group, in order; every rank of the world calls with its own group (a partition of
+  /// the world). Cached by that list.
   virtual Communicator& communicator(const std::vector<std::int64_t>& ranks) = 0;
 
-  /// Memory that collectives run on without a copy; zeroed; collective; the same size on all ranks. Lives as long as the
-  /// world or until the next call.
+  /// Memory that collectives run on without a copy; zeroed; collective; the same size on all ranks. Lives as long as
+  /// the world or until the next call.
   virtual void* communication_region(std::int64_t bytes) = 0;
 
   virtual const Counters& counters() const = 0;
@@ -87,8 +97,21 @@ class World {
   virtual std::vector<std::string> gather(const std::string& text) = 0;  // on every rank, by rank
   virtual bool any(bool flag) = 0;
 
-  /// Ends the job on all ranks with this exit code, after the sentence is printed. Does not return.
+  /// Ends the job on all ranks with this exit code, after the sentence is printed, once, with "rank 5 on node07: " in
+  /// front. Does not return. (On threads: throws Error with both.)
   [[noreturn]] virtual void abort(int exit_code, const std::string& sentence) = 0;
+
+  /// What the next collectives are part of; the struct stays the caller's. nullptr: unknown.
+  void set_context(const Context* context) { context_ = context; }
+  const Context* context() const { return context_; }
+
+  /// Seconds that a collective may wait for its peers. The control plane has ten times as long.
+  void set_deadline(double seconds) { deadline_ = seconds; }
+  double deadline() const { return deadline_; }
+
+ private:
+  const Context* context_ = nullptr;
+  double deadline_ = 120;
 };
 
 std::unique_ptr<World> make_self_world();
@@ -97,7 +120,15 @@ std::unique_ptr<World> make_self_world();
 /// ended (a failing rank wakes the others, which throw PeerLost).
 void run_on_threads(int ranks, const std::function<void(World&)>& body);
 
-/// MPI_COMM_WORLD. Initialises MPI (thread level serialised) and finalises it at the end of the object.
-std::unique_ptr<World> make_mpi_world(int* argc, char*** argv);
+struct MpiOptions {
+  /// Treats every so many ranks of a host as a node of their own, which runs the paths between nodes on one machine.
+  /// 0: the environment's TESSERA_RANKS_PER_NODE, or all ranks of a host.
+  int ranks_per_node = 0;
+};
+
+/// MPI_COMM_WORLD. Initialises MPI (thread level serialised) and finalises it at the end of the object, unless an
+/// exception ends it. Throws Error (config) where the launcher started another number of ranks than MPI sees, or where
+/// shared memory is too small.
+std::unique_ptr<World> make_mpi_world(int* argc, char*** argv, const MpiOptions& options = {});
 
 }  // namespace tessera::comm

@@ -1,0 +1,54 @@
+#include "comm/node/watch.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera::comm {
+
+Watch::Watch(const World& world, std::vector<std::string> hosts, const std::atomic<std::uint32_t>* failed,
+             std::function<bool(int)> alive, double patience)
+    : world_(world), hosts_(std::move(hosts)), failed_(failed), alive_(std::move(alive)), patience_(patience) {}
+
+std::string Watch::name_of(int rank) const {
+  return fmt::format("rank {} on {}", rank, hosts_[static_cast<std::size_t>(rank)]);
+}
+
+std::string Watch::doing(const char* what) const {
+  const auto* context = world_.context();
+  if (context == nullptr) return what;
+  return fmt::format("{} (instruction {}, step {})", context->what, context->instruction, context->step);
+}
+
+std::string Watch::list(const std::vector<int>& ranks) const {
+  std::vector<std::pair<std::string, std::string>> by_host;  // host -> "2, 3"
+  for (const int rank : ranks) {
+    const auto& host = hosts_[static_cast<std::size_t>(rank)];
+    auto it = by_host.begin();
+    while (it != by_host.end() && it->first != host) ++it;
+    if (it == by_host.end()) it = by_host.insert(it, {host, ""});
+    it->second += fmt::format("{}{}", it->second.empty() ? "" : ", ", rank);
+  }
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < by_host.size(); ++i) {
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", by_host[i].second, by_host[i].first);
+  }
+  return text;
+}
+
+void Watch::look(const char* what, double seconds, const std::vector<int>& missing, int dead) const {
+  const auto me = name_of(world_.rank());
+  if (const auto failed = failed_->load(std::memory_order_acquire); failed != 0) {
+    const auto rank = static_cast<int>(failed) - 1;
+    fail(ExitCode::kPeerLost, "{}: {} cannot go on: {} has failed", me, doing(what), name_of(rank));
+  }
+  if (dead >= 0) {
+    fail(ExitCode::kPeerLost, "{}: {} cannot go on: {} has ended", me, doing(what), name_of(dead));
+  }
+  const double limit = world_.deadline() * patience_;
+  if (seconds > limit) {
+    fail(ExitCode::kPeerLost, "{}: {} has waited {:.3g} s for {}", me, doing(what), limit, list(missing));
+  }
+}
+
+}  // namespace tessera::comm

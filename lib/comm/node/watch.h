@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace tessera::comm {
+
+/// How many deadlines the control plane may wait: rank 0 plans or reads files meanwhile.
+inline constexpr double kControlPatience = 10;
+
+/// What a rank looks at while it waits for others: a rank that failed, processes that ended, and the time.
+class Watch {
+ public:
+  /// `hosts`: by rank. `failed`: shared by the ranks of a node, 0 or 1 + the rank that failed first. `alive`: whether a
+  /// rank's process is there, as far as this rank can know. `patience`: how many deadlines a wait may last.
+  Watch(const World& world, std::vector<std::string> hosts, const std::atomic<std::uint32_t>* failed,
+        std::function<bool(int)> alive, double patience = 1);
+
+  bool alive(int rank) const { return alive_(rank); }
+
+  /// Throws Error (peer lost) if a rank has failed, `dead` (-1: none) has ended, or the time is over after `seconds` of
+  /// waiting for the `missing` ranks. `what`: "all_reduce", if the world has no context.
+  void look(const char* what, double seconds, const std::vector<int>& missing, int dead) const;
+
+  /// "rank 5 on node07"
+  std::string name_of(int rank) const;
+  /// "all_reduce of dense_1/kernel's gradient (instruction 412, step 88)"
+  std::string doing(const char* what) const;
+
+ private:
+  std::string list(const std::vector<int>& ranks) const;
+
+  const World& world_;
+  std::vector<std::string> hosts_;
+  const std::atomic<std::uint32_t>* failed_;
+  std::function<bool(int)> alive_;
+  double patience_;
+};
+
+}  // namespace tessera::comm
