@@ -26,6 +26,9 @@ struct PlanRequest {
 /// number of ranks that fits).
 Plan make_plan(const PlanRequest& request);
 
+/// Bytes of device memory that a rank needs: all pools but staging, and the workspace.
+std::int64_t device_bytes(const Plan& plan);
+
 /// Verifies, knowing nothing of the allocator, that two values share bytes only if the last access of one happens before
 /// the first access of the other, through stream order and recorded waits; that every read value has been written; and that
 /// waits point backwards. Returns the violations, each a sentence; empty if the program is sound.

@@ -39,6 +39,8 @@ struct ProgramValue {
   /// A part of another value's bytes: it has no memory of its own (a slot of a bucket, a leading slice, a reshape).
   int inside = -1;
   std::int64_t inside_offset = 0;  // bytes
+  /// Of an input in the body: bytes from one micro-batch's part to the next.
+  std::int64_t micro_stride = 0;
   int state = -1;                  // index in Plan::state, if it lives there
 };
 
@@ -73,6 +75,8 @@ std::string to_string(Phase phase);
 struct Instruction {
   std::variant<KernelCall, CollectiveCall> what;
   Stream stream = Stream::kCompute;
+  /// The micro-batch that it works on, where that isn't the one in hand (the prologue walks over all of them); -1: in hand.
+  int micro_batch = -1;
   /// Instructions of the same section and the other stream that must have ended. Within a stream the order is the list's.
   std::vector<int> waits;
   int stage = 0;
@@ -95,8 +99,8 @@ struct ProgramOutput {
   int value = -1;
 };
 
-/// prologue, then body once a micro-batch, then the epilogue. train has two epilogues: "apply", and "accumulate" while the
-/// optimizer accumulates gradients.
+/// prologue, then body once a micro-batch, then the epilogue. train has "apply", and "accumulate" where the optimizer
+/// accumulates gradients; evaluate and predict have none.
 struct Program {
   std::string name;
   std::int64_t micro_batches = 1;
@@ -118,12 +122,15 @@ struct StateBuffer {
   mesh::Layout layout;
   Shape local;
   std::int64_t bytes = 0;
-  std::int64_t offset = -1;  // in Pool::kState
+  Pool pool = Pool::kState;  // kComm if collectives read it where it lies (gathered parameters)
+  std::int64_t offset = -1;
 };
 
 /// One edge of the graph on which something had to move, and why: feeds `plan --explain`.
 struct EdgeReport {
-  std::string from, to;  // node names
+  std::string from, to;  // names of graph nodes
+  std::string program;          // "train", "train/apply", ...
+  int node = -1, operand = -1;  // solver node
   std::string from_layout, to_layout;
   std::string chosen;    // strategy of the consumer, by axis
   std::string rejected;  // the cheapest alternative and what it would have cost more; filled on request
@@ -134,7 +141,8 @@ struct Plan {
   std::vector<mesh::Axis> batch_axes;
   std::string hardware;  // name of the profile
   std::vector<StateBuffer> state;
-  std::map<std::string, Program> programs;  // train, evaluate, predict, metrics
+  /// train, evaluate, predict; "train.metrics" and "evaluate.metrics" hand out the sums of the metric states of all ranks.
+  std::map<std::string, Program> programs;
   std::vector<EdgeReport> edges;
   std::vector<std::string> warnings;
   std::string solver;  // "joint" or "axis by axis", with table sizes
