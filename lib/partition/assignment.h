@@ -84,6 +84,14 @@ struct Assignment {
 /// The cheapest assignment; exact where the tables allow it. Throws Error (config) naming the op where none is legal.
 Assignment solve(const SolverInput& input);
 
+/// The fastest assignment whose peak(assignment) is at most `limit`; if none is, the one of least memory.
+struct Within {
+  Assignment assignment;
+  bool fits = false;
+};
+Within solve_within(const SolverInput& input, std::int64_t limit,
+                    const std::function<std::int64_t(const Assignment&)>& peak);
+
 /// Whether the backward pass reads operand k of a solver node (only for cotangents that somebody needs).
 bool reads_operand(const Assignment& assignment, int node, int k);
 

@@ -34,7 +34,7 @@ void add_section(Hasher& h, const Section& section) {
       h.add(k->kernel);
       h.add_all(k->inputs);
       h.add_all(k->outputs);
-      h.add(to_string(k->attributes));
+      h.add(tessera::to_string(k->attributes));
     } else {
       const auto& c = std::get<CollectiveCall>(i.what);
       h.add(static_cast<std::uint64_t>(c.kind));

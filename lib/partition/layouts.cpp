@@ -73,13 +73,13 @@ void set_main_sources(SolverInput& input, const mesh::Distribution& distribution
       fail_at(rule.pos, ExitCode::kConfig,
               "output_layout_map rule '{}' has {} dimensions, but the output of {} is {}; write one entry a dimension, "
               "null where it isn't split",
-              rule.key, rule.dims.size(), layer, to_string(shape));
+              rule.key, rule.dims.size(), layer, tessera::to_string(shape));
     mesh::Layout layout;
     layout.dims = rule.dims;
     if (!mesh::is_even(layout, distribution.mesh, shape))
       fail_at(rule.pos, ExitCode::kConfig,
               "output_layout_map rule '{}': the output of {} {} does not divide over the mesh {}", rule.key, layer,
-              to_string(shape), mesh::to_string(distribution.mesh));
+              tessera::to_string(shape), mesh::to_string(distribution.mesh));
     for (auto& dim : layout.dims) std::erase_if(dim, [&](mesh::Axis a) { return distribution.mesh.size(a) == 1; });
     input.pins[it->second] = to_placement(layout);
   }

@@ -324,6 +324,7 @@ class Planner {
         int value = builder.add_value(output.name, v.shape, v.dtype, v.layout);
         builder.kernel("copy", {state}, {value});
         const auto axes = lowering.partial_axes(output.node);
+        plan.state[static_cast<std::size_t>(v.state)].layout.partial = axes;  // a rank's own sum, no replica
         if (!axes.empty())
           value = builder.all_reduce(value, axes, graph::ReduceKind::kSum, v.layout, output.name + " of all ranks");
         program.outputs.push_back({output.kind, output.name, value});
