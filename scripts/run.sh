@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# scripts/run.sh [CONFIG [ARGUMENT...]]: installs what is missing, builds, trains. Without arguments: the handwritten digits on two
+# ranks. RANKS=4 scripts/run.sh my.yaml --set fit.epochs=1
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+"$root/scripts/build.sh" release trainer
+[ $# -gt 0 ] || set -- "$root/configs/digits_mlp.yaml"
+# As root mpirun wants to be told so; more ranks than cores are allowed, and then none is bound to one.
+flags=(--oversubscribe)
+[ "$(id -u)" != 0 ] || flags+=(--allow-run-as-root)
+exec mpirun "${flags[@]}" -np "${RANKS:-2}" "$root/build/release/bin/trainer" "$@"

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# scripts/test.sh [STAGE...]: installs what is missing, builds, tests. Stages, in this order; default: all of them.
+#   format     clang-format on all sources
+#   release    build, then all tests
+#   tidy       clang-tidy on the files that differ from origin/main or, without one, from the commit before
+#   asan       mesh equality (60 cases), config, data and checkpoint tests under ASan and UBSan
+#   tsan       the thread communicator and the executor on it under TSan
+#   fuzz       YAML, .npy and safetensors readers, FUZZ_SECONDS (60) each
+# The last line counts the stages: "passed N, failed N".
+set -uo pipefail
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- format release tidy asan tsan fuzz
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export CCACHE_DIR=${CCACHE_DIR:-$HOME/.cache/ccache}
+scripts/install_packages.sh packages.txt packages_test.txt || exit 1
+jobs=$(nproc)
+
+sources() { git ls-files -- '*.h' '*.cpp'; }
+
+stage_format() { sources | xargs clang-format-14 --dry-run --Werror; }
+
+stage_release() {
+  scripts/build.sh release && ctest --test-dir build/release --output-on-failure --no-tests=error -j "$jobs"
+}
+
+stage_tidy() {
+  local base changed
+  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
+  [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse --verify -q HEAD~1 || true)
+  [ -n "$base" ] || return 0
+  changed=$(git diff --name-only --diff-filter=AM "$base" -- '*.cpp' | grep -v '/fuzz_' | head -n "${TIDY_FILES:-40}")
+  [ -n "$changed" ] || return 0
+  [ -f build/release/compile_commands.json ] || scripts/build.sh release || return 1
+  printf '%s\n' "$changed" | xargs -P "$jobs" -n 4 clang-tidy-14 --quiet -p build/release 2>/dev/null
+}
+
+stage_asan() {
+  scripts/build.sh asan mesh_equality_test config_test data_test checkpoint_test &&
+    ASAN_OPTIONS=detect_leaks=0 TESSERA_MESH_CASES=60 ctest --test-dir build/asan --output-on-failure --no-tests=error \
+      -R '^(mesh_equality_test|config_test|data_test|checkpoint_test)$' -j "$jobs"
+}
+
+stage_tsan() {
+  scripts/build.sh tsan comm_threads_test runtime_test &&
+    TSAN_OPTIONS=halt_on_error=1 ctest --test-dir build/tsan --output-on-failure --no-tests=error \
+      -R '^(comm_threads_test|runtime_test)$' -j "$jobs"
+}
+
+stage_fuzz() {
+  scripts/build.sh fuzz fuzz_yaml fuzz_npy fuzz_safetensors || return 1
+  local target pids=() failed=0
+  for target in fuzz_yaml fuzz_npy fuzz_safetensors; do
+    (
+      corpus=$(mktemp -d)
+      build/fuzz/bin/$target -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 \
+        "$corpus" $([ -d tests/fuzz_corpus/$target ] && echo tests/fuzz_corpus/$target) >"build/fuzz/$target.log" 2>&1 ||
+        { tail -n 40 "build/fuzz/$target.log"; exit 1; }
+      tail -n 1 "build/fuzz/$target.log"
+      rm -rf "$corpus"
+    ) &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+  return $failed
+}
+
+passed=0 failed=0
+for stage in "$@"; do
+  echo "== $stage"
+  start=$SECONDS
+  if "stage_$stage"; then
+    passed=$((passed + 1))
+    echo "== $stage passed in $((SECONDS - start)) s"
+  else
+    failed=$((failed + 1))
+    echo "== $stage FAILED after $((SECONDS - start)) s"
+  fi
+done
+echo "passed $passed, failed $failed"
+[ "$failed" = 0 ]
