@@ -207,6 +207,17 @@ class Fields {
     return config;
   }
 
+  /// The arguments with every default written out, in the order of the table.
+  Node with_defaults(const Node& arguments) const {
+    Node result;
+    result.kind = Node::Kind::kMap;
+    for (const auto& field : fields_) {
+      const Node* node = arguments.find(field.doc.name);
+      add_entry(result, field.doc.name, node != nullptr ? *node : field.default_value);
+    }
+    return result;
+  }
+
   const std::string& owner() const { return owner_; }
   std::vector<FieldDoc> docs() const {
     std::vector<FieldDoc> result;

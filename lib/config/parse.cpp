@@ -181,7 +181,6 @@ class Builder : public YAML::EventHandler {
   void push(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     if (tag != "?" && !tag.empty())
       refuse(mark, fmt::format("the tag '{}' is not supported; write the value without it", tag));
-    if (at_key()) refuse(mark, "a key must be text, found a list or a mapping");
     if (open_.size() >= kMaxDepth) refuse_depth(mark);
     open_.push_back({start(mark, kind), anchor, 1, 1, {}, nullptr, {}});
   }

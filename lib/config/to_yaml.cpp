@@ -10,7 +10,9 @@ constexpr std::size_t kLineLength = 110;
 
 /// Needs no quotes in any place: letters, digits and _ . / + -, not like a marker in front.
 bool is_safe_plain(const std::string& text) {
-  if (text.empty() || std::isalnum(static_cast<unsigned char>(text.front())) == 0) return false;
+  if (text.empty()) return false;
+  const auto first = static_cast<unsigned char>(text.front());
+  if (std::isalnum(first) == 0 && first != '/' && first != '_') return false;
   return text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-") ==
          std::string::npos;
 }

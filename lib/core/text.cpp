@@ -1,9 +1,10 @@
 #include "core/text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+
+#include <fmt/format.h>
 
 namespace tessera {
 
@@ -22,10 +23,16 @@ int edit_distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
+namespace {
+constexpr std::size_t kLongestWord = 1000;  // longer ones are no slip of the finger, and the table is quadratic
+}
+
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
-  int least = std::max(1, static_cast<int>(word.size()) / 3) + 1;
+  int least = std::min(std::max(1, static_cast<int>(word.size()) / 3) + 1, static_cast<int>(word.size()));
   for (const auto& candidate : candidates) {
+    const auto difference = static_cast<std::ptrdiff_t>(word.size()) - static_cast<std::ptrdiff_t>(candidate.size());
+    if (std::abs(difference) >= least || word.size() > kLongestWord) continue;
     const int d = edit_distance(word, candidate);
     if (d < least) {
       least = d;
