@@ -55,27 +55,34 @@ std::string flow(const Node& node) {
   return result;
 }
 
-/// The lines of a node at an indent, each with its newline.
-void block(const Node& node, std::size_t indent, bool always_block, std::string& out) {
+/// Whether a node goes on one line at an indent: null, a scalar, and what is empty or short.
+bool fits_one_line(const Node& node, const std::string& line, std::size_t indent) {
+  const bool has_parts = !node.entries.empty() || !node.items.empty();
+  return !has_parts || indent + line.size() <= kLineLength;
+}
+
+/// The parts of a list or mapping, each on lines of its own with its newline.
+void block(const Node& node, std::size_t indent, std::string& out) {
   const std::string margin(indent, ' ');
-  const bool is_composite = (node.is_map() && !node.entries.empty()) || (node.is_sequence() && !node.items.empty());
-  const auto line = flow(node);
-  if (!is_composite || (!always_block && indent + line.size() <= kLineLength)) {
-    out += margin + line + "\n";
-    return;
-  }
   for (const auto& item : node.items) {
-    std::string lines;
-    block(item, indent + 2, false, lines);
-    lines[indent] = '-';
-    out += lines;
+    const auto line = flow(item);
+    if (fits_one_line(item, line, indent)) {
+      out += margin + "- " + line + "\n";
+      continue;
+    }
+    const auto start = out.size();
+    block(item, indent + 2, out);
+    out[start + indent] = '-';
   }
   for (const auto& entry : node.entries) {
-    std::string lines;
-    block(entry.value, indent + 2, false, lines);
-    const auto key = margin + key_text(entry.key) + ":";
-    const bool is_one_line = lines.find('\n') == lines.size() - 1;
-    out += is_one_line ? key + " " + lines.substr(indent + 2) : key + "\n" + lines;
+    const auto line = flow(entry.value);
+    out += margin + key_text(entry.key) + ":";
+    if (fits_one_line(entry.value, line, indent)) {
+      out += " " + line + "\n";
+    } else {
+      out += "\n";
+      block(entry.value, indent + 2, out);
+    }
   }
 }
 
@@ -84,8 +91,9 @@ void block(const Node& node, std::size_t indent, bool always_block, std::string&
 std::string to_yaml_line(const Node& node) { return flow(node); }
 
 std::string to_yaml(const Node& node) {
+  if (node.entries.empty() && node.items.empty()) return flow(node) + "\n";
   std::string out;
-  block(node, 0, true, out);
+  block(node, 0, out);
   return out;
 }
 

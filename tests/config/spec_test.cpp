@@ -71,7 +71,7 @@ model:
     - LayerNormalization: {epsilon: 1.0e-05}
     - Dense: {name: prediction, units: 3, kernel_initializer: {RandomNormal: {stddev: 0.1, seed: null}}}
 compile:
-  optimizer: {RMSprop: {learning_rate: {CosineDecay: {initial_learning_rate: 0.01, decay_steps: 15}}, momentum: 0.5}}
+  optimizer: {RMSprop: {learning_rate: {CosineDecay: {initial_learning_rate: 0.01, decay_steps: 15, alpha: 0.1, warmup_target: 0.08, warmup_steps: 3}}, momentum: 0.5}}
   loss: {Huber: {delta: 0.8}}
   metrics: [mae]
   weighted_metrics: [mse]
