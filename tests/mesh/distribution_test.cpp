@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mesh/expect_error.h"
+#include "expect_error.h"
 
 namespace tessera::mesh {
 namespace {
