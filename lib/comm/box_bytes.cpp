@@ -82,13 +82,13 @@ void BoxBytes::for_each_run(std::int64_t begin, std::int64_t end, Use use) const
 
 void BoxBytes::pack(const void* tensor, std::int64_t begin, std::int64_t end, std::byte* to) const {
   for_each_run(begin, end, [&](std::int64_t offset, std::int64_t at, std::int64_t bytes) {
-    copy(to + at, bytes_of(tensor) + offset, bytes);
+    copy_bytes(to + at, bytes_of(tensor) + offset, bytes);
   });
 }
 
 void BoxBytes::unpack(void* tensor, std::int64_t begin, std::int64_t end, const std::byte* from) const {
   for_each_run(begin, end, [&](std::int64_t offset, std::int64_t at, std::int64_t bytes) {
-    copy(bytes_of(tensor) + offset, from + at, bytes);
+    copy_bytes(bytes_of(tensor) + offset, from + at, bytes);
   });
 }
 

@@ -14,7 +14,7 @@ namespace tessera::comm {
 inline const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 inline std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 
-inline void copy(void* to, const void* from, std::int64_t bytes) {
+inline void copy_bytes(void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
@@ -56,7 +56,8 @@ struct Sequence {
   void pack(std::int64_t begin, std::int64_t end, std::byte* to, std::int64_t width) const {
     for_each_run(begin, end, [&](const Piece& piece, std::int64_t first, std::int64_t count, std::int64_t at) {
       for (int slot = 0; slot < slots; ++slot) {
-        copy(to + (slot * width + at) * size, bytes_of(piece.in) + (slot * chunk(piece) + first) * size, count * size);
+        copy_bytes(to + (slot * width + at) * size, bytes_of(piece.in) + (slot * chunk(piece) + first) * size,
+                   count * size);
       }
     });
   }
@@ -64,7 +65,7 @@ struct Sequence {
   /// Copies one row to chunk `slot` of `out`.
   void unpack(std::int64_t begin, std::int64_t end, const std::byte* from, int slot) const {
     for_each_run(begin, end, [&](const Piece& piece, std::int64_t first, std::int64_t count, std::int64_t at) {
-      copy(bytes_of(piece.out) + (slot * chunk(piece) + first) * size, from + at * size, count * size);
+      copy_bytes(bytes_of(piece.out) + (slot * chunk(piece) + first) * size, from + at * size, count * size);
     });
   }
 };

@@ -1,17 +1,16 @@
 #include "comm/node/node_communicator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
-#include "comm/box_bytes.h"
+#include "comm/node/box_exchange.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 #include "core/error.h"
 
 namespace tessera::comm {
 namespace {
-
-constexpr std::int64_t kStagedPart = 512 << 10;  // bytes of a rank in a round: stays in the caches
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) { return (hash ^ value) * 0x100000001B3ULL; }
 
@@ -28,7 +27,10 @@ NodeCommunicator::NodeCommunicator(NodeGroup group, Counters& counters)
     : group_(std::move(group)),
       counters_(counters),
       from_(static_cast<std::size_t>(group_.size())),
-      to_(static_cast<std::size_t>(group_.size())) {}
+      to_(static_cast<std::size_t>(group_.size())),
+      peers_(static_cast<std::size_t>(group_.size())) {
+  std::iota(peers_.begin(), peers_.end(), 0);
+}
 
 void NodeCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
   run({Kind::kAllReduce, {pieces, 1, size_of(dtype)}, dtype, reduce});
@@ -103,7 +105,7 @@ void NodeCommunicator::collect(const Call& call, std::int64_t begin, std::int64_
       const auto chunk = sequence.chunk(piece) * sequence.size;
       for (int k = 0; k < size(); ++k) {
         const int member = (rank() + k) % size();  // not all from one at a time
-        copy(out + member * chunk, from_[static_cast<std::size_t>(member)], count * sequence.size);
+        copy_bytes(out + member * chunk, from_[static_cast<std::size_t>(member)], count * sequence.size);
       }
     }
   });
@@ -141,7 +143,7 @@ void NodeCommunicator::run_direct(const Call& call) {
 void NodeCommunicator::run_staged(const Call& call, const Post& post) {
   const auto& sequence = call.sequence;
   const auto length = sequence.length();
-  const auto part = std::min(kStagedPart, group_.staging_bytes()) / (sequence.size * sequence.slots);
+  const auto part = group_.part_bytes() / (sequence.size * sequence.slots);
   TESSERA_CHECK(part > 0, "{} bytes of staging for {} ranks", group_.staging_bytes(), size());
   auto* own = group_.staging(rank());
   for (std::int64_t begin = 0; begin < length; begin += part) {
@@ -167,42 +169,10 @@ void NodeCommunicator::run_staged(const Call& call, const Post& post) {
   }
 }
 
-/// Staging: the lengths of the streams to each member, then a slot for each.
 void NodeCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
                                     const std::vector<BoxTransfer>& receives, DType dtype) {
   add_box_exchange(counters_, receives, dtype, rank());
-  const auto bytes = size_of(dtype);
-  const std::int64_t head = (size() * std::int64_t{8} + 63) / 64 * 64;
-  const auto width = (std::min(kStagedPart, group_.staging_bytes()) - head) / size() / 64 * 64;
-  TESSERA_CHECK(width > 0, "{} bytes of staging for {} ranks", group_.staging_bytes(), size());
-  const auto slot = [&](int from, int to) { return group_.staging(from) + head + to * width; };
-
-  std::int64_t longest = 0;
-  for (int peer = 0; peer < size(); ++peer) {
-    const auto length = BoxBytes(sends, peer, bytes).length();
-    copy(group_.staging(rank()) + peer * std::int64_t{8}, &length, 8);
-    longest = std::max(longest, length);
-  }
-  const auto call = signature(Kind::kBoxExchange, dtype, Reduce::kSum, 0);
-  std::int64_t all = 1;
-  for (std::int64_t at = 0; at < all; at += width) {
-    for (int peer = 0; peer < size(); ++peer) {
-      const BoxBytes stream(sends, peer, bytes);
-      stream.pack(in, at, std::min(stream.length(), at + width), slot(rank(), peer));
-    }
-    group_.round(Kind::kBoxExchange, {call, static_cast<std::uint64_t>(longest)});
-    for (int k = 0; k < size(); ++k) {
-      const int peer = (rank() + k) % size();
-      const BoxBytes stream(receives, peer, bytes);
-      std::int64_t sent = 0;
-      copy(&sent, group_.staging(peer) + rank() * std::int64_t{8}, 8);
-      TESSERA_CHECK(sent == stream.length(), "box exchange: member {} sends {} bytes, {} are expected", peer, sent,
-                    stream.length());
-      stream.unpack(out, at, std::min(stream.length(), at + width), slot(peer, rank()));
-      all = std::max(all, static_cast<std::int64_t>(group_.post(peer).detail));
-    }
-    group_.round(Kind::kBoxExchange, {call, static_cast<std::uint64_t>(longest)});
-  }
+  exchange_boxes(group_, peers_, in, sends, out, receives, dtype);
 }
 
 }  // namespace tessera::comm

@@ -37,6 +37,7 @@ class NodeCommunicator final : public Communicator {
   Counters& counters_;
   std::vector<const std::byte*> from_;  // by member
   std::vector<std::byte*> to_;
+  std::vector<int> peers_;                   // 0, 1, ...
   std::vector<std::byte*> out_ = {nullptr};  // the own one alone
 };
 

@@ -87,7 +87,7 @@ bool NodeGroup::in_region(const void* data, std::int64_t bytes) const {
   const auto* begin = shared(index_).region;
   const auto* from = bytes_of(data);
   const std::less_equal<const std::byte*> not_after;
-  return begin != nullptr && not_after(begin, from) && not_after(from + bytes, begin + memory_.region_bytes);
+  return memory_.region_bytes > 0 && not_after(begin, from) && not_after(from + bytes, begin + memory_.region_bytes);
 }
 
 std::int64_t NodeGroup::region_offset(const void* data) const { return bytes_of(data) - shared(index_).region; }

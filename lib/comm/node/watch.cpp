@@ -20,7 +20,15 @@ std::string Watch::doing(const char* what) const {
   return fmt::format("{} (instruction {}, step {})", context->what, context->instruction, context->step);
 }
 
+int Watch::first_dead() const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (!alive_(rank)) return rank;
+  }
+  return -1;
+}
+
 std::string Watch::list(const std::vector<int>& ranks) const {
+  if (ranks.empty()) return "the other ranks";
   std::vector<std::pair<std::string, std::string>> by_host;  // host -> "2, 3"
   for (const int rank : ranks) {
     const auto& host = hosts_[static_cast<std::size_t>(rank)];

@@ -23,8 +23,12 @@ class Watch {
 
   bool alive(int rank) const { return alive_(rank); }
 
+  /// The lowest rank whose process is known to have ended, or -1.
+  int first_dead() const;
+
   /// Throws Error (peer lost) if a rank has failed, `dead` (-1: none) has ended, or the time is over after `seconds` of
-  /// waiting for the `missing` ranks. `what`: "all_reduce", if the world has no context.
+  /// waiting for the `missing` ranks (none: nobody knows
+  /// which). `what`: "all_reduce", if the world has no context.
   void look(const char* what, double seconds, const std::vector<int>& missing, int dead) const;
 
   /// "rank 5 on node07"

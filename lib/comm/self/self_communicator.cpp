@@ -8,7 +8,7 @@ namespace tessera::comm {
 namespace {
 
 void copy_pieces(const std::vector<Piece>& pieces, DType dtype) {
-  for (const auto& piece : pieces) copy(piece.out, piece.in, piece.count * size_of(dtype));
+  for (const auto& piece : pieces) copy_bytes(piece.out, piece.in, piece.count * size_of(dtype));
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#include "comm/mpi/messages.h"
+
+#include <algorithm>
+#include <chrono>
+#include <sched.h>
+#include <thread>
+
+namespace tessera::comm {
+
+void Messages::send(const void* data, std::int64_t bytes, int rank, int tag) {
+  if (bytes == 0) return;
+  auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
+  peers_.push_back(rank);
+  check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, tag, comm_, &request), "MPI_Isend");
+}
+
+void Messages::receive(void* data, std::int64_t bytes, int rank, int tag) {
+  if (bytes == 0) return;
+  auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
+  peers_.push_back(rank);
+  check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, tag, comm_, &request), "MPI_Irecv");
+}
+
+void Messages::add(MPI_Request request) {
+  requests_.push_back(request);
+  peers_.push_back(-1);
+}
+
+void Messages::wait(const char* what) {
+  constexpr int kSpins = 2000;
+  constexpr int kYields = 200;
+  constexpr auto kNap = std::chrono::microseconds(50);
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  const auto done = [&] {
+    int flag = 0;
+    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return flag != 0;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  auto looked = start;
+  for (int tries = 0; !done(); ++tries) {
+    if (tries < (spin_ ? kSpins : 0)) continue;
+    if (tries < kSpins + kYields) {
+      sched_yield();
+      continue;
+    }
+    std::this_thread::sleep_for(kNap);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - looked < kLook) continue;
+    looked = now;
+    look(what, std::chrono::duration<double>(now - start).count());
+  }
+  requests_.clear();
+  peers_.clear();
+}
+
+void Messages::look(const char* what, double seconds) {
+  missing_.clear();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    int flag = 0;
+    check(MPI_Request_get_status(requests_[i], &flag, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+    const bool known = std::find(missing_.begin(), missing_.end(), peers_[i]) != missing_.end();
+    if (flag == 0 && peers_[i] >= 0 && !known) missing_.push_back(peers_[i]);
+  }
+  std::sort(missing_.begin(), missing_.end());
+  watch_.look(what, seconds, missing_, watch_.first_dead());
+}
+
+}  // namespace tessera::comm
