@@ -11,23 +11,24 @@
 
 namespace tessera::device {
 
-/// Numbers that change from step to step or from micro-batch to micro-batch; kernels read them when they run. On a GPU the
-/// block lies in device memory.
+/// Numbers that change from step to step or from micro-batch to micro-batch; kernels read them when they run. On a GPU
+/// the block lies in device memory.
 struct StepParams {
-  std::int64_t step = 0;         // counts from 1; counter of Philox
-  std::int64_t iteration = 0;    // optimizer updates done before this one
-  double learning_rate = 0;      // of this update
-  std::int64_t micro_batch = 0;  // index of the micro-batch in hand
-  std::int64_t real_rows = 0;    // rows of the whole batch that are not padding
+  std::int64_t step = 0;               // counts from 1; counter of Philox
+  std::int64_t iteration = 0;          // optimizer updates done before this one
+  double learning_rate = 0;            // of this update
+  std::int64_t micro_batch = 0;        // index of the micro-batch in hand
+  std::int64_t real_rows = 0;          // rows of the whole batch that are not padding
   std::int64_t first_update_rows = 0;  // reserved for accumulation: calls since the last update
 };
 
 /// A kernel's operand: the local part and where it lies in the global tensor. Local data is contiguous, row-major.
+/// `global` and `start` left empty: the local part is the whole.
 struct TensorSpec {
-  Shape shape;   // local
+  Shape shape;  // local
   DType dtype = DType::kF32;
-  Shape global;  // of the whole tensor (of one micro-batch in the body)
-  Shape start;   // index of the first local element in it
+  Shape global = {};  // of the whole tensor (of one micro-batch in the body)
+  Shape start = {};   // index of the first local element in it
 };
 
 struct KernelSpec {
@@ -61,12 +62,26 @@ class Device {
   virtual void copy_out(void* host, const void* device, std::int64_t bytes) = 0;
   /// All kernels so far have ended.
   virtual void synchronize() = 0;
+
+  /// Times what has several implementations (matmul) for the kernels that are not in the tuning yet, and returns the
+  /// whole tuning as text. One rank calls this and broadcasts the text, so that replicas compute the same bits.
+  virtual std::string tune(const std::vector<KernelSpec>& kernels) = 0;
+  /// Takes another rank's tuning over; to be called before kernels are made.
+  virtual void set_tuning(const std::string& text) = 0;
+
+  /// Bytes of working memory that the kernels made so far share. Kernels of one device run one at a time, but for the
+  /// movements (copy, copy_box, fill, cast, keep_or_zero, pack, unpack, concat, split, add_n), which use none.
+  virtual std::int64_t scratch_bytes() const = 0;
 };
 
 struct CpuOptions {
   int threads = 1;
-  std::string matmul_cache;  // file of timed candidates; "": time anew
+  std::string matmul_cache = {};  // file of the tuning; "": time anew
+  int local_rank = 0;             // for the name
 };
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);
+
+/// The GPU with this index. Throws Error (config) where this build has no CUDA backend.
+std::unique_ptr<Device> make_cuda_device(int index);
 
 }  // namespace tessera::device

@@ -1,0 +1,46 @@
+#include "device/cpu/gemm.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace tessera::device::cpu {
+namespace {
+
+constexpr auto kOneDnn = "onednn";             // its matmul primitive
+constexpr auto kOneDnnSgemm = "onednn_sgemm";  // its BLAS-like function
+
+std::string openblas_name(int row_parts, int column_parts) {
+  return fmt::format("openblas_{}x{}", row_parts, column_parts);
+}
+
+}  // namespace
+
+std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads) {
+  std::vector<std::string> names;
+  if (!openblas_excluded()) {
+    const bool wide = shape.n >= shape.m;
+    names.push_back(wide ? openblas_name(1, threads) : openblas_name(threads, 1));
+    for (int rows = 1; rows <= threads; ++rows)
+      if (threads % rows == 0 && openblas_name(rows, threads / rows) != names[0])
+        names.push_back(openblas_name(rows, threads / rows));
+    if (names.size() > 4) names.resize(4);
+  }
+  names.insert(names.end(), {kOneDnnSgemm, kOneDnn});
+  return names;
+}
+
+bool gemm_fuses(const std::string& name) { return name == kOneDnn; }
+
+std::unique_ptr<Gemm> make_gemm(const std::string& name, const GemmSpec& spec, Context& context) {
+  if (name == kOneDnn) return make_onednn_gemm(spec, context);
+  if (name == kOneDnnSgemm) return make_onednn_sgemm(spec, context);
+  int rows = 0, columns = 0;
+  if (std::sscanf(name.c_str(), "openblas_%dx%d", &rows, &columns) == 2 && rows > 0 && columns > 0)
+    return make_openblas_gemm(spec, rows, columns, context);
+  fail(ExitCode::kInternal, "internal error: '{}' is no implementation of matmul", name);
+}
+
+}  // namespace tessera::device::cpu

@@ -1,0 +1,53 @@
+#include "device/cpu/kernels.h"
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "core/text.h"
+
+namespace tessera::device::cpu {
+namespace {
+
+const std::map<std::string_view, Factory> kFactories = {
+    {"matmul", make_matmul},
+    {"elementwise", make_elementwise},
+    {"reduce_sum", make_reduce_sum},
+    {"add_n", make_add_n},
+    {"sum_squares", make_sum_squares},
+    {"row_loss", make_row_loss},
+    {"row_loss_backward", make_row_loss_backward},
+    {"weighted_sum", make_weighted_sum},
+    {"weighted_sum_backward", make_weighted_sum_backward},
+    {"count_valid", make_count_valid},
+    {"sum_weights", make_sum_weights},
+    {"clip_by_norm", make_clip_by_norm},
+    {"accumulate_gradient", make_accumulate_gradient},
+    {"average_gradient", make_average_gradient},
+    {"moving_average", make_moving_average},
+    {"sgd_update", make_sgd_update},
+    {"adam_update", make_adam_update},
+    {"rmsprop_update", make_rmsprop_update},
+    {"ema_update", make_ema_update},
+    {"copy", make_copy},
+    {"fill", make_fill},
+    {"copy_box", make_copy_box},
+    {"keep_or_zero", make_keep_or_zero},
+    {"pack", make_pack},
+    {"unpack", make_unpack},
+    {"concat", make_concat},
+    {"split", make_split},
+    {"cast", make_cast},
+};
+
+}  // namespace
+
+Factory find_factory(const KernelSpec& spec) {
+  const auto it = kFactories.find(spec.name);
+  if (it != kFactories.end()) return it->second;
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : kFactories) names.emplace_back(name);
+  fail(ExitCode::kInternal, "internal error: the CPU has no kernel '{}'{}", spec.name, did_you_mean(spec.name, names));
+}
+
+}  // namespace tessera::device::cpu

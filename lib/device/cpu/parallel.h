@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <omp.h>
+
+namespace tessera::device::cpu {
+
+/// f(begin, end) over parts of [0, n), on at most `threads` threads; where a part would be smaller than `grain` on
+/// fewer. The cut depends on the thread count: f must compute every index alone. A team always has all threads, so that
+/// OpenMP never makes any anew.
+template <class F>
+void parallel_for(int threads, std::int64_t n, std::int64_t grain, const F& f) {
+  const std::int64_t parts = std::min<std::int64_t>(threads, n / std::max<std::int64_t>(grain, 1));
+  if (parts <= 1) {
+    if (n > 0) f(std::int64_t{0}, n);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  for (std::int64_t p = omp_get_thread_num(); p < parts; p += omp_get_num_threads())
+    f(n * p / parts, n * (p + 1) / parts);
+}
+
+/// As above with the number of the part, below `threads`, for memory of its own.
+template <class F>
+void parallel_parts(int threads, std::int64_t n, std::int64_t grain, const F& f) {
+  const std::int64_t parts = std::clamp<std::int64_t>(n / std::max<std::int64_t>(grain, 1), 1, threads);
+  parallel_for(threads, parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (auto p = first; p < last; ++p) f(p, n * p / parts, n * (p + 1) / parts);
+  });
+}
+
+/// Elements below which a thread is not worth waking: about 10 us of work.
+inline constexpr std::int64_t kGrain = 1 << 14;
+
+/// The grain in rows of so many elements.
+inline std::int64_t row_grain(std::int64_t cols) {
+  return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(cols, 1));
+}
+
+}  // namespace tessera::device::cpu

@@ -1,0 +1,241 @@
+#include "device/cpu/reduce.h"
+
+#include <cstring>
+#include <tuple>
+#include <vector>
+
+#include "device/cpu/elementwise_steps.h"
+#include "device/cpu/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/reduce.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "device/cpu/vector-inl.h"
+
+#ifndef TESSERA_DEVICE_CPU_REDUCE_ONCE
+#define TESSERA_DEVICE_CPU_REDUCE_ONCE
+namespace tessera::device::cpu {
+
+constexpr std::int64_t kColumnBlock = 256;   // columns of a task: sums stay in the first-level cache
+constexpr std::int64_t kPartialRows = 4096;  // rows that are added in float
+
+/// Offsets of a multi-index over some dimensions, counted through in row-major order.
+struct Walk {
+  std::vector<std::int64_t> sizes, strides;
+
+  std::int64_t count() const { return elements(sizes); }
+  std::int64_t offset(std::int64_t index) const {
+    std::int64_t sum = 0;
+    for (std::size_t d = sizes.size(); d-- > 1; index /= sizes[d]) sum += index % sizes[d] * strides[d];
+    return sizes.empty() ? 0 : sum + index * strides[0];
+  }
+};
+
+}  // namespace tessera::device::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::device::cpu::HWY_NAMESPACE {
+
+double row_sum(const float* x, std::int64_t n) {
+  return sum_lanes(n, [x](auto d, std::int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); });
+}
+
+double row_sum_squares(const float* x, std::int64_t n) {
+  return sum_lanes_f64(n, [x](auto d, std::int64_t i) HWY_ATTR {
+    const auto v = load_f64(d, x + i);
+    return hn::Mul(v, v);
+  });
+}
+
+/// sums[c] = sum over rows [begin, end) of x[row offset + c], c < cols <= kColumnBlock.
+void column_sums(const float* x, const Walk& rows, std::int64_t begin, std::int64_t end, std::int64_t cols,
+                 float* sums) {
+  std::fill_n(sums, cols, 0.0F);
+  auto r = begin;
+  for (; r + 4 <= end; r += 4) {
+    const float* p[4];
+    for (int k = 0; k < 4; ++k) p[k] = x + rows.offset(r + k);
+    for_lanes(cols, [&](auto d, std::int64_t c) HWY_ATTR {
+      const auto first = hn::Add(hn::LoadU(d, p[0] + c), hn::LoadU(d, p[1] + c));
+      const auto second = hn::Add(hn::LoadU(d, p[2] + c), hn::LoadU(d, p[3] + c));
+      hn::StoreU(hn::Add(hn::LoadU(d, sums + c), hn::Add(first, second)), d, sums + c);
+    });
+  }
+  for (; r < end; ++r) {
+    const float* p = x + rows.offset(r);
+    for_lanes(cols, [&](auto d, std::int64_t c)
+                        HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, sums + c), hn::LoadU(d, p + c)), d, sums + c); });
+  }
+}
+
+}  // namespace tessera::device::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::device::cpu {
+
+HWY_EXPORT(row_sum);
+HWY_EXPORT(row_sum_squares);
+HWY_EXPORT(column_sums);
+
+namespace {
+
+/// x's dimensions, neighbours of one kind merged: those that stay, those that are summed, and the last one apart.
+struct Reduction {
+  Walk kept, summed;
+  std::int64_t inner = 1;
+  bool inner_summed = true;
+};
+
+Reduction make_reduction(const KernelSpec& spec) {
+  const auto& shape = input(spec, 0);
+  std::vector<bool> summed(shape.size(), false);
+  for (const auto d : spec.attributes.get<std::vector<std::int64_t>>("dims")) {
+    require(spec, d >= 0 && d < static_cast<std::int64_t>(shape.size()) && !summed[d],
+            "a dimension to sum over is wrong");
+    summed[d] = true;
+  }
+  Shape result;
+  std::vector<std::pair<std::int64_t, bool>> groups;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (!summed[d]) result.push_back(shape[d]);
+    if (shape[d] == 1) continue;
+    if (!groups.empty() && groups.back().second == summed[d]) {
+      groups.back().first *= shape[d];
+    } else {
+      groups.emplace_back(shape[d], summed[d]);
+    }
+  }
+  require_output(spec, 0, result);
+  Reduction r;
+  if (groups.empty()) return r;
+  std::tie(r.inner, r.inner_summed) = groups.back();
+  groups.pop_back();
+  auto stride = r.inner;
+  for (auto g = groups.rbegin(); g != groups.rend(); stride *= g->first, ++g) {
+    auto& walk = g->second ? r.summed : r.kept;
+    walk.sizes.insert(walk.sizes.begin(), g->first);
+    walk.strides.insert(walk.strides.begin(), stride);
+  }
+  return r;
+}
+
+struct Target {
+  double scale;
+  bool accumulate;
+
+  void store(float* y, double sum, const StepParams& params) const {
+    const auto before = accumulate && params.micro_batch > 0 ? static_cast<double>(*y) : 0.0;
+    *y = static_cast<float>(before + sum * scale);
+  }
+};
+
+// The last dimension is summed: an element of y is a sum of contiguous rows.
+std::unique_ptr<Kernel> sum_rows(const Reduction& r, const Target& target, Context& context) {
+  const auto results = r.kept.count(), rows = r.summed.count(), n = r.inner;
+  if (results == 1 && rows == 1) {  // everything
+    reserve_partials(context.scratch, n);
+    return kernel_of([=, &context](const Args& args) {
+      const auto* x = args.in(0);
+      const auto sum = ordered_sum(context, n, 1, [x](std::int64_t begin, std::int64_t end) {
+        return HWY_DYNAMIC_DISPATCH(row_sum)(x + begin, end - begin);
+      });
+      target.store(args.out(0), sum, args.params);
+    });
+  }
+  return kernel_of([=, &context](const Args& args) {
+    const auto* x = args.in(0);
+    auto* y = args.out(0);
+    parallel_for(context.threads, results, row_grain(rows * n), [&](std::int64_t begin, std::int64_t end) {
+      for (auto k = begin; k < end; ++k) {
+        const auto* from = x + r.kept.offset(k);
+        double sum = 0;
+        for (std::int64_t row = 0; row < rows; ++row)
+          sum += HWY_DYNAMIC_DISPATCH(row_sum)(from + r.summed.offset(row), n);
+        target.store(y + k, sum, args.params);
+      }
+    });
+  });
+}
+
+// The last dimension stays: rows are added column by column, in blocks of rows that are then added in order.
+std::unique_ptr<Kernel> sum_columns(const Reduction& r, const Target& target, Context& context) {
+  const auto results = r.kept.count(), rows = r.summed.count(), cols = r.inner;
+  const auto row_blocks = std::max<std::int64_t>(1, (rows + kPartialRows - 1) / kPartialRows);
+  const auto col_blocks = (cols + kColumnBlock - 1) / kColumnBlock;
+  context.scratch.reserve(results * row_blocks * cols * static_cast<std::int64_t>(sizeof(float)));
+  return kernel_of([=, &context](const Args& args) {
+    const auto* x = args.in(0);
+    auto* y = args.out(0);
+    auto* partials = context.scratch.as<float>();
+    const auto work = std::min(rows, kPartialRows) * std::min(cols, kColumnBlock);
+    parallel_for(context.threads, results * row_blocks * col_blocks, row_grain(work),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (auto task = begin; task < end; ++task) {
+                     const auto col = task % col_blocks * kColumnBlock, block = task / col_blocks;
+                     const auto row = block % row_blocks * kPartialRows;
+                     HWY_DYNAMIC_DISPATCH(column_sums)
+                     (x + r.kept.offset(block / row_blocks) + col, r.summed, row, std::min(rows, row + kPartialRows),
+                      std::min(kColumnBlock, cols - col), partials + block * cols + col);
+                   }
+                 });
+    parallel_for(context.threads, results * cols, row_grain(row_blocks), [&](std::int64_t begin, std::int64_t end) {
+      for (auto k = begin; k < end; ++k) {
+        const auto* first = partials + k / cols * row_blocks * cols + k % cols;
+        double sum = 0;
+        for (std::int64_t b = 0; b < row_blocks; ++b) sum += static_cast<double>(first[b * cols]);
+        target.store(y + k, sum, args.params);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_sum(const KernelSpec& spec, Context& context) {
+  require_counts(spec, 1, 1);
+  const auto reduction = make_reduction(spec);
+  const Target target{number_or(spec.attributes, "scale", 1), flag(spec.attributes, "accumulate")};
+  return reduction.inner_summed ? sum_rows(reduction, target, context) : sum_columns(reduction, target, context);
+}
+
+std::unique_ptr<Kernel> make_add_n(const KernelSpec& spec, Context& context) {
+  require(spec, !spec.inputs.empty() && spec.outputs.size() == 1, "it adds one tensor or more");
+  const auto n = elements(input(spec, 0));
+  for (std::size_t k = 1; k < spec.inputs.size(); ++k) require_input(spec, k, spec.inputs[0].shape);
+  require_output(spec, 0, spec.inputs[0].shape);
+  StepFunction add = nullptr;
+  for (const auto& kind : step_kinds())
+    if (kind.name == "add") add = kind.run;
+  return kernel_of([n, add, count = static_cast<int>(spec.inputs.size()), threads = context.threads](const Args& args) {
+    parallel_for(threads, n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      constexpr std::int64_t kBlock = 4096;  // y stays in the cache while it grows
+      for (auto at = begin; at < end; at += kBlock) {
+        const auto size = std::min(kBlock, end - at);
+        auto* y = args.out(0) + at;
+        if (count == 1 && y != args.in(0) + at)
+          std::memcpy(y, args.in(0) + at, static_cast<std::size_t>(size) * sizeof(float));
+        for (int k = 1; k < count; ++k) add({k == 1 ? args.in(0) + at : y, args.in(k) + at, y, size, 0, 0});
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_sum_squares(const KernelSpec& spec, Context& context) {
+  require_counts(spec, 1, 1);
+  const auto n = elements(input(spec, 0));
+  require_output(spec, 0, {}, DType::kF64);
+  reserve_partials(context.scratch, n);
+  return kernel_of([n, &context](const Args& args) {
+    const auto* x = args.in(0);
+    *args.out<double>(0) = ordered_sum(context, n, 1, [x](std::int64_t begin, std::int64_t end) {
+      return HWY_DYNAMIC_DISPATCH(row_sum_squares)(x + begin, end - begin);
+    });
+  });
+}
+
+}  // namespace tessera::device::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "device/cpu/context.h"
+#include "device/cpu/parallel.h"
+
+namespace tessera::device::cpu {
+
+/// Sum of part(begin, end) over blocks of fixed size, added in order: the same bits for every number of threads.
+/// `weight`: elements that one index stands for. reserve_partials() first, when the kernel is made.
+inline constexpr std::int64_t kPartialBlock = 1 << 16;
+
+inline std::int64_t partial_block(std::int64_t weight) {
+  return std::max<std::int64_t>(1, kPartialBlock / std::max<std::int64_t>(weight, 1));
+}
+
+inline void reserve_partials(Scratch& scratch, std::int64_t n, std::int64_t weight = 1) {
+  scratch.reserve((n / partial_block(weight) + 1) * static_cast<std::int64_t>(sizeof(double)));
+}
+
+template <class F>
+double ordered_sum(const Context& context, std::int64_t n, std::int64_t weight, const F& part) {
+  const auto block = partial_block(weight), blocks = (n + block - 1) / block;
+  auto* partials = context.scratch.as<double>();
+  parallel_for(context.threads, blocks, 1, [&](std::int64_t first, std::int64_t last) {
+    for (auto b = first; b < last; ++b) partials[b] = part(b * block, std::min(n, (b + 1) * block));
+  });
+  double sum = 0;
+  for (std::int64_t b = 0; b < blocks; ++b) sum += partials[b];
+  return sum;
+}
+
+}  // namespace tessera::device::cpu
