@@ -77,6 +77,7 @@ std::vector<LayoutSpec> read_layouts(const Node* node, const std::string& what) 
 
 void read_batch_dim_name(const Node& node, DistributionSpec& spec) {
   spec.has_batch_dim_name = true;
+  spec.batch_dim_name_pos = node.pos;
   if (node.is_null()) return;
   if (node.is_sequence()) {
     spec.batch_dim_names = read_texts(node, "batch_dim_name");

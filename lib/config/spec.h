@@ -60,7 +60,7 @@ struct DistributionSpec {
   bool unmatched_rules_warn = false;
   std::int64_t micro_batches = 1;
   int zero_stage = 0;
-  SourcePos pos, mesh_pos;
+  SourcePos pos, mesh_pos, batch_dim_name_pos;
 };
 
 struct CompileSpec {

@@ -32,9 +32,9 @@ std::vector<Axis> batch_axes_of(const DistributionSpec& spec, const DeviceMesh& 
   if (!spec.has_batch_dim_name) return {0};
   std::vector<Axis> axes;
   for (const auto& name : spec.batch_dim_names) {
-    const auto axis = find_axis(mesh, name, spec.pos, "batch_dim_name");
+    const auto axis = find_axis(mesh, name, spec.batch_dim_name_pos, "batch_dim_name");
     if (std::find(axes.begin(), axes.end(), axis) != axes.end())
-      fail_at(spec.pos, ExitCode::kConfig, "batch_dim_name has the axis '{}' twice; remove one", name);
+      fail_at(spec.batch_dim_name_pos, ExitCode::kConfig, "batch_dim_name has the axis '{}' twice; remove one", name);
     axes.push_back(axis);
   }
   return axes;

@@ -41,6 +41,7 @@ DistributionSpec model_parallel(std::vector<std::int64_t> shape, std::vector<std
 DistributionSpec with_batch(DistributionSpec spec, std::vector<std::string> names) {
   spec.has_batch_dim_name = true;
   spec.batch_dim_names = std::move(names);
+  spec.batch_dim_name_pos = at(11, 21);
   return spec;
 }
 
@@ -132,7 +133,7 @@ TEST(ModelParallel, BatchDimNameMustBeAnAxisAndNamedOnce) {
   const auto spec = model_parallel({2, 2}, {"batch", "model"});
   EXPECT_CONFIG_ERROR(
       make_distribution(with_batch(spec, {"bacth"}), 4),
-      "digits.yaml:8:1: batch_dim_name: the mesh has no axis 'bacth'; did you mean 'batch'? (axes: batch, "
+      "digits.yaml:11:21: batch_dim_name: the mesh has no axis 'bacth'; did you mean 'batch'? (axes: batch, "
       "model)");
   EXPECT_CONFIG_ERROR(make_distribution(with_batch(spec, {"batch", "batch"}), 4), "the axis 'batch' twice");
 }
@@ -248,7 +249,7 @@ TEST(CheckRules, AllUnmatchedRulesAreReportedTogether) {
   EXPECT_CONFIG_ERROR(check_rules(d, {"dense/kernel"}, {"dense"}, {"x", "y"}),
                       "matches no variable; variables: dense/kernel\n"
                       "digits.yaml:13:7: output_layout_map rule 'dnse' names no layer; did you mean 'dense'?\n"
-                      "digits.yaml:13:7: data_layout_map rule 'q' names no input; did you mean 'x'?");
+                      "digits.yaml:13:7: data_layout_map rule 'q' names no input; inputs: x, y");
 }
 
 TEST(CheckRules, WarnReturnsTheSentences) {
