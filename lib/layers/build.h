@@ -16,17 +16,21 @@ struct BuildOptions {
   Mode mode = Mode::kTrain;
   std::int64_t rows = 0;           // rows of one micro-batch, padded, global
   std::int64_t micro_batches = 1;  // of the training step
+  bool sample_weight = false;      // whether the data has an array `sample_weight`
 };
 
-/// The global graphs of one step: layers, loss, metrics and, for kTrain, the optimizer's update. Throws Error (config) with
-/// the layer's place for an unknown class, argument, shape that doesn't fit or a name used twice.
-/// Loss: a kLoss output, the sum over real rows divided by the true global count. Metrics: kMetric outputs, states of role
-/// kMetric, and "loss" is not among them. Predictions: kPrediction outputs named by layer.
+/// The global graphs of one step: layers, loss, metrics and, for kTrain, the optimizer's update. Throws Error (config)
+/// with the layer's place for an unknown class, argument, shape that doesn't fit or a name used twice. Targets are
+/// inputs too: `y`, i32 (rows, ...) for sparse labels, else f32 of the prediction's shape; `sample_weight`, f32 of the
+/// loss's shape (the prediction's without its last dimension).
+/// Loss: a kLoss output, the sum over real rows divided by the true global count. Metrics: kMetric outputs, states of
+/// role kMetric, and "loss" is not among them. Predictions: kPrediction outputs named by layer, of kPredict alone. The
+/// update also reports "grad_norm_squared", an f64 scalar, of the gradients before clipping (if anything is trained).
 graph::Model build(const config::Spec& spec, const BuildOptions& options);
 
 /// What the fit loop must know of the optimizer.
 struct OptimizerInfo {
-  std::string name;                                       // "adam"
+  std::string name;                                        // "adam"
   std::function<double(std::int64_t step)> learning_rate;  // of the update after `step` calls
   std::int64_t accumulation_steps = 1;
   bool use_ema = false;

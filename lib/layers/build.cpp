@@ -1,0 +1,255 @@
+#include "layers/build.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "layers/layer.h"
+#include "layers/loss.h"
+#include "layers/metric.h"
+#include "layers/optimizer.h"
+#include "layers/update.h"
+
+namespace tessera::layers {
+namespace {
+
+using Kind = graph::GraphOutput::Kind;
+
+/// Metrics with their names in the logs.
+struct Metrics {
+  std::vector<Metric> metrics, weighted;
+  std::vector<SourcePos> places;
+  std::vector<std::string> names;
+};
+
+Metrics make_metrics(const config::CompileSpec& compile) {
+  Metrics m;
+  std::vector<std::string> plain, weighted;
+  for (const auto& c : compile.metrics) {
+    m.metrics.push_back(metric_registry().get(c.name, c.pos).make(c));
+    m.places.push_back(c.pos);
+    plain.push_back(m.metrics.back().name);
+  }
+  for (const auto& c : compile.weighted_metrics) {
+    m.weighted.push_back(metric_registry().get(c.name, c.pos).make(c));
+    m.places.push_back(c.pos);
+    weighted.push_back(m.weighted.back().name);
+  }
+  m.names = log_names(plain, weighted);
+  for (std::size_t i = 0; i < m.names.size(); ++i)
+    if (m.names[i] == "loss")
+      fail_at(m.places[i], ExitCode::kConfig, "a metric can't be named 'loss': the logs have the loss by that name");
+  return m;
+}
+
+class ModelBuilder {
+ public:
+  ModelBuilder(const config::Spec& spec, const BuildOptions& options)
+      : spec_(spec), options_(options), b_(model_.main, spec.seed, options.mode == Mode::kTrain) {}
+
+  graph::Model build() {
+    add_inputs();
+    for (const auto& layer : spec_.model.layers) add_layer(layer);
+    const auto outputs = output_names();
+    refuse_unread(outputs);
+    if (options_.mode == Mode::kPredict) {
+      for (const auto& name : outputs) model_.outputs.push_back({Kind::kPrediction, name, tensors_.at(name).id()});
+      model_.main.differentiate(-1);
+    } else {
+      add_training(outputs);
+    }
+    return std::move(model_);
+  }
+
+ private:
+  void add_inputs() {
+    for (const auto& input : spec_.model.inputs) {
+      if (input.name == "y" || input.name == "sample_weight")
+        fail_at(input.pos, ExitCode::kConfig, "an input can't be named '{}': the data's key for {} has that name",
+                input.name, input.name == "y" ? "the targets" : "the sample weights");
+      const auto d = input.dtype;
+      if (d != DType::kF32 && d != DType::kI32 && d != DType::kI64 && d != DType::kU8 && d != DType::kBool)
+        fail_at(
+            input.pos, ExitCode::kConfig,
+            "input '{}' has the dtype {}; supported are float32, int32, int64, uint8 and bool (data of other dtypes "
+            "is cast when it is read)",
+            input.name, to_string(d));
+      Shape shape{options_.rows};
+      shape.insert(shape.end(), input.shape.begin(), input.shape.end());
+      name(input.name, input.pos);
+      tensors_.emplace(input.name, b_.input(input.name, shape, d));
+    }
+  }
+
+  void name(const std::string& name, const SourcePos& pos) {
+    if (tensors_.contains(name))
+      fail_at(pos, ExitCode::kConfig, "the name '{}' is used twice; layers and inputs need names of their own", name);
+  }
+
+  void add_layer(const config::LayerSpec& layer) {
+    name(layer.name, layer.pos);
+    std::vector<Tensor> inputs;
+    for (const auto& input : layer.inputs) {
+      const auto it = tensors_.find(input);
+      if (it == tensors_.end()) {
+        std::vector<std::string> known;
+        for (const auto& [other, tensor] : tensors_) known.push_back(other);
+        fail_at(layer.pos, ExitCode::kConfig, "{} '{}' reads '{}', which is no input or layer before it{}", layer.type,
+                layer.name, input, did_you_mean(input, known));
+      }
+      inputs.push_back(it->second);
+      read_.insert(input);
+    }
+    tensors_.emplace(layer.name, apply(layer, inputs));
+  }
+
+  Tensor apply(const config::LayerSpec& layer, const std::vector<Tensor>& inputs) {
+    if (layer.type != "Shared") {
+      applied_[layer.name] = {&layer, 1};
+      return layer_registry().get(layer.type, layer.pos).apply(b_, layer, 0, inputs);
+    }
+    struct SharedConfig {
+      std::string layer;
+    };
+    const config::Fields<SharedConfig> fields("Shared", {config::field("layer", &SharedConfig::layer)});
+    const auto of = fields.read(layer.arguments, layer.pos).layer;
+    const auto it = applied_.find(of);
+    if (it == applied_.end()) {
+      std::vector<std::string> known;
+      for (const auto& [other, application] : applied_) known.push_back(other);
+      fail_at(layer.pos, ExitCode::kConfig, "Shared '{}': there is no layer '{}' before it{}", layer.name, of,
+              did_you_mean(of, known));
+    }
+    auto again = *it->second.layer;
+    again.call = layer.call;
+    again.pos = layer.pos;
+    return layer_registry().get(again.type, again.pos).apply(b_, again, it->second.count++, inputs);
+  }
+
+  std::vector<std::string> output_names() const {
+    if (spec_.model.layers.empty()) fail_at(spec_.model.pos, ExitCode::kConfig, "the model has no layers");
+    if (spec_.model.outputs.empty()) return {spec_.model.layers.back().name};
+    for (const auto& name : spec_.model.outputs) {
+      if (tensors_.contains(name)) continue;
+      std::vector<std::string> known;
+      for (const auto& layer : spec_.model.layers) known.push_back(layer.name);
+      fail_at(spec_.model.pos, ExitCode::kConfig, "outputs: there is no layer '{}'{}", name, did_you_mean(name, known));
+    }
+    return spec_.model.outputs;
+  }
+
+  /// Keras would leave such a layer out of the model without a word.
+  void refuse_unread(const std::vector<std::string>& outputs) const {
+    std::set<std::string> read = read_;
+    read.insert(outputs.begin(), outputs.end());
+    for (const auto& layer : spec_.model.layers)
+      if (!read.contains(layer.name))
+        fail_at(layer.pos, ExitCode::kConfig,
+                "the output of {} '{}' is read by nobody; name it in the inputs of a layer or in outputs", layer.type,
+                layer.name);
+    for (const auto& input : spec_.model.inputs)
+      if (!read.contains(input.name))
+        fail_at(input.pos, ExitCode::kConfig, "input '{}' is read by no layer; name it in the inputs of one",
+                input.name);
+  }
+
+  void add_training(const std::vector<std::string>& outputs) {
+    if (!spec_.compile.present)
+      fail(ExitCode::kConfig, "{}: training and evaluation need 'compile' with an optimizer and a loss", spec_.file);
+    if (outputs.size() > 1)
+      fail_at(spec_.model.pos, ExitCode::kConfig,
+              "the model has {} outputs, but a loss of several outputs is not supported; keep one in 'outputs'",
+              outputs.size());
+    const auto loss = make_loss(spec_.compile.loss);
+    const auto metrics = make_metrics(spec_.compile);
+    const auto prediction = tensors_.at(outputs[0]);
+    b_.begin({"loss", "loss", 0, false, loss.pos});
+    if (prediction.rank() < 2 || prediction.dtype() != DType::kF32)
+      b_.fail("the output of '{}' must be float32 with a dimension beside the batch, found {} {}", outputs[0],
+              to_string(prediction.dtype()), to_string(prediction.shape()));
+    const auto target = b_.input("y", target_shape(loss.target, prediction.shape()), target_dtype(loss.target));
+    std::optional<Tensor> weights;
+    if (options_.sample_weight)
+      weights = b_.input("sample_weight", target_shape(Target::kLabels, prediction.shape()), DType::kF32);
+
+    const auto total = add_loss(b_, loss, prediction, target, weights);
+    model_.outputs.push_back({Kind::kLoss, "loss", total.id()});
+    add_metrics(metrics, prediction, target, weights);
+    model_.main.differentiate(options_.mode == Mode::kTrain ? total.id() : -1);
+    if (options_.mode == Mode::kTrain)
+      build_update(model_, make_optimizer(spec_.compile.optimizer), trained_weights(model_.main));
+  }
+
+  void add_metrics(const Metrics& m, Tensor prediction, Tensor target, std::optional<Tensor> weights) {
+    const std::string mode = options_.mode == Mode::kTrain ? "train" : "evaluate";
+    for (std::size_t i = 0; i < m.names.size(); ++i) {
+      const bool weighted = i >= m.metrics.size();
+      const auto& metric = weighted ? m.weighted[i - m.metrics.size()] : m.metrics[i];
+      b_.begin({"metric", "metrics/" + m.names[i], 0, false, m.places[i]});
+      const auto node = add_metric(b_, metric, fmt::format("metrics/{}/{}", mode, m.names[i]), prediction, target,
+                                   weighted ? weights : std::nullopt);
+      model_.outputs.push_back({Kind::kMetric, m.names[i], node.id()});
+    }
+  }
+
+  struct Applied {
+    const config::LayerSpec* layer = nullptr;
+    int count = 0;
+  };
+
+  const config::Spec& spec_;
+  const BuildOptions& options_;
+  graph::Model model_;
+  Builder b_;
+  std::map<std::string, Tensor> tensors_;  // by layer and input
+  std::map<std::string, Applied> applied_;
+  std::set<std::string> read_;
+};
+
+template <typename Class>
+void add_docs(const Registry<Class>& registry, std::vector<ClassDoc>& docs) {
+  for (const auto& c : registry.classes()) {
+    ClassDoc doc{registry.kind(), c.name, {}};
+    for (const auto& f : c.fields) doc.fields.push_back({f.name, f.type, f.default_text});
+    docs.push_back(std::move(doc));
+  }
+}
+
+}  // namespace
+
+graph::Model build(const config::Spec& spec, const BuildOptions& options) {
+  return ModelBuilder(spec, options).build();
+}
+
+OptimizerInfo optimizer_info(const config::Spec& spec) {
+  const auto optimizer = make_optimizer(spec.compile.optimizer);
+  OptimizerInfo info;
+  info.name = optimizer.name;
+  info.learning_rate = optimizer.learning_rate;
+  info.accumulation_steps = optimizer.accumulation_steps();
+  info.use_ema = optimizer.config.use_ema;
+  info.ema_overwrite_frequency = optimizer.config.ema_overwrite_frequency.value_or(0);
+  if (!info.use_ema) return info;
+  const auto model = build(spec, {Mode::kTrain, 1, 1, false});
+  for (const auto& weight : trained_weights(model.main))
+    info.averages.emplace_back(weight.variable.path, slot_path(optimizer, weight.variable.path, "average"));
+  return info;
+}
+
+std::vector<std::string> metric_names(const config::Spec& spec) { return make_metrics(spec.compile).names; }
+
+std::vector<ClassDoc> schema() {
+  std::vector<ClassDoc> docs;
+  add_docs(layer_registry(), docs);
+  add_docs(loss_registry(), docs);
+  add_docs(metric_registry(), docs);
+  add_docs(optimizer_registry(), docs);
+  for (const auto& [name, fields] : schedule_docs()) {
+    ClassDoc doc{"schedule", name, {}};
+    for (const auto& f : fields) doc.fields.push_back({f.name, f.type, f.default_text});
+    docs.push_back(std::move(doc));
+  }
+  return docs;
+}
+
+}  // namespace tessera::layers

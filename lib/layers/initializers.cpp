@@ -1,0 +1,188 @@
+#include "layers/initializers.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "config/fields.h"
+#include "core/philox.h"
+#include "core/text.h"
+
+namespace tessera::layers {
+namespace {
+
+using graph::Initializer;
+using Kind = Initializer::Kind;
+
+struct Context {
+  const config::Constructor& constructor;
+  const Shape& shape;
+};
+
+struct Arguments {
+  double value = 0;               // Constant
+  double gain = 1;                // Identity
+  double minval = 0, maxval = 0;  // RandomUniform
+  double mean = 0, stddev = 0;    // RandomNormal, TruncatedNormal
+  double scale = 1;               // VarianceScaling
+  std::string mode = "fan_in", distribution = "truncated_normal";
+  std::optional<std::int64_t> seed;
+};
+
+/// Reads the arguments of one class: `own` beside the seed.
+Arguments read(const Context& c, std::vector<config::Field<Arguments>> own, bool random = true) {
+  if (random) own.push_back(config::field("seed", &Arguments::seed, std::nullopt));
+  return config::Fields<Arguments>(c.constructor.name, std::move(own)).read(c.constructor.arguments, c.constructor.pos);
+}
+
+/// What an initialiser is, and the seed that was given.
+struct Made {
+  Initializer initializer;
+  std::optional<std::int64_t> seed;
+};
+
+Made constant(double value) {
+  Made made;
+  made.initializer.value = value;
+  return made;
+}
+
+Made zeros(const Context& c) { return read(c, {}, false), constant(0); }
+Made ones(const Context& c) { return read(c, {}, false), constant(1); }
+Made constant_of(const Context& c) {
+  return constant(read(c, {config::field("value", &Arguments::value, 0.0)}, false).value);
+}
+
+Made identity(const Context& c) {
+  if (c.shape.size() != 2)
+    fail_at(c.constructor.pos, ExitCode::kConfig, "{} needs a variable with 2 dimensions, found {}", c.constructor.name,
+            to_string(c.shape));
+  Made made = constant(read(c, {config::field("gain", &Arguments::gain, 1.0)}, false).gain);
+  made.initializer.kind = Kind::kIdentity;
+  return made;
+}
+
+Made uniform(double low, double high, std::optional<std::int64_t> seed) {
+  Made made;
+  made.initializer.kind = Kind::kUniform;
+  made.initializer.low = low;
+  made.initializer.high = high;
+  made.seed = seed;
+  return made;
+}
+
+Made normal(Kind kind, double mean, double stddev, std::optional<std::int64_t> seed) {
+  Made made;
+  made.initializer.kind = kind;
+  made.initializer.mean = mean;
+  made.initializer.stddev = stddev;
+  made.seed = seed;
+  return made;
+}
+
+Made random_uniform(const Context& c) {
+  const auto a =
+      read(c, {config::field("minval", &Arguments::minval, -0.05), config::field("maxval", &Arguments::maxval, 0.05)});
+  return uniform(a.minval, a.maxval, a.seed);
+}
+
+Made random_of(const Context& c, Kind kind) {
+  const auto a = read(c, {config::field("mean", &Arguments::mean, 0.0),
+                          config::field("stddev", &Arguments::stddev, 0.05, config::non_negative)});
+  return normal(kind, a.mean, a.stddev, a.seed);
+}
+Made random_normal(const Context& c) { return random_of(c, Kind::kNormal); }
+Made truncated_normal(const Context& c) { return random_of(c, Kind::kTruncatedNormal); }
+
+/// The stddev of a standard normal that is cut at 2 sigma: dividing by it gives the wanted one after the cut.
+constexpr double kTruncatedStddev = 0.87962566103423978;
+
+Made scaled(const Shape& shape, double scale, std::string_view mode, std::string_view distribution,
+            std::optional<std::int64_t> seed) {
+  const auto fans = compute_fans(shape);
+  const double fan = mode == "fan_in" ? fans.in : mode == "fan_out" ? fans.out : (fans.in + fans.out) / 2;
+  const double variance = scale / std::max(1.0, fan);
+  if (distribution == "uniform") return uniform(-std::sqrt(3 * variance), std::sqrt(3 * variance), seed);
+  if (distribution == "untruncated_normal") return normal(Kind::kNormal, 0, std::sqrt(variance), seed);
+  return normal(Kind::kTruncatedNormal, 0, std::sqrt(variance) / kTruncatedStddev, seed);
+}
+
+Made variance_scaling(const Context& c) {
+  const auto a =
+      read(c, {config::field("scale", &Arguments::scale, 1.0, config::positive),
+               config::field("mode", &Arguments::mode, "fan_in", config::one_of({"fan_in", "fan_out", "fan_avg"})),
+               config::field("distribution", &Arguments::distribution, "truncated_normal",
+                             config::one_of({"truncated_normal", "untruncated_normal", "uniform"}))});
+  return scaled(c.shape, a.scale, a.mode, a.distribution, a.seed);
+}
+
+Made scaled(const Context& c, double scale, std::string_view mode, std::string_view distribution) {
+  return scaled(c.shape, scale, mode, distribution, read(c, {}).seed);
+}
+Made glorot_uniform(const Context& c) { return scaled(c, 1, "fan_avg", "uniform"); }
+Made glorot_normal(const Context& c) { return scaled(c, 1, "fan_avg", "truncated_normal"); }
+Made he_uniform(const Context& c) { return scaled(c, 2, "fan_in", "uniform"); }
+Made he_normal(const Context& c) { return scaled(c, 2, "fan_in", "truncated_normal"); }
+Made lecun_uniform(const Context& c) { return scaled(c, 1, "fan_in", "uniform"); }
+Made lecun_normal(const Context& c) { return scaled(c, 1, "fan_in", "truncated_normal"); }
+
+Made orthogonal(const Context& c) {
+  fail_at(c.constructor.pos, ExitCode::kConfig,
+          "the initialiser {} is not supported: it needs the whole matrix on one device; use glorot_uniform or load "
+          "weights",
+          c.constructor.name);
+}
+
+struct Entry {
+  std::string_view class_name, name, alias;
+  Made (*make)(const Context&);
+};
+
+constexpr std::array kInitializers{
+    Entry{"Zeros", "zeros", "zero", zeros},
+    Entry{"Ones", "ones", "one", ones},
+    Entry{"Constant", "constant", "", constant_of},
+    Entry{"Identity", "identity", "IdentityInitializer", identity},
+    Entry{"RandomUniform", "random_uniform", "uniform", random_uniform},
+    Entry{"RandomNormal", "random_normal", "normal", random_normal},
+    Entry{"TruncatedNormal", "truncated_normal", "", truncated_normal},
+    Entry{"VarianceScaling", "variance_scaling", "", variance_scaling},
+    Entry{"GlorotUniform", "glorot_uniform", "", glorot_uniform},
+    Entry{"GlorotNormal", "glorot_normal", "", glorot_normal},
+    Entry{"HeUniform", "he_uniform", "", he_uniform},
+    Entry{"HeNormal", "he_normal", "", he_normal},
+    Entry{"LecunUniform", "lecun_uniform", "", lecun_uniform},
+    Entry{"LecunNormal", "lecun_normal", "", lecun_normal},
+    Entry{"Orthogonal", "orthogonal", "OrthogonalInitializer", orthogonal},
+};
+
+}  // namespace
+
+Fans compute_fans(const Shape& shape) {
+  if (shape.empty()) return {};
+  if (shape.size() == 1) return {static_cast<double>(shape[0]), static_cast<double>(shape[0])};
+  double receptive = 1;
+  for (std::size_t d = 0; d + 2 < shape.size(); ++d) receptive *= static_cast<double>(shape[d]);
+  return {receptive * static_cast<double>(shape[shape.size() - 2]), receptive * static_cast<double>(shape.back())};
+}
+
+graph::Initializer make_initializer(const config::Constructor& initializer, const Shape& shape, std::uint64_t seed,
+                                    const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : kInitializers) {
+    if (initializer.name == entry.class_name || initializer.name == entry.name || initializer.name == entry.alias) {
+      auto made = entry.make({initializer, shape});
+      made.initializer.key = philox_key(made.seed ? static_cast<std::uint64_t>(*made.seed) : seed, "init", path);
+      return made.initializer;
+    }
+    names.emplace_back(entry.class_name);
+    names.emplace_back(entry.name);
+  }
+  fail_at(initializer.pos, ExitCode::kConfig, "there is no initialiser '{}'{}", initializer.name,
+          did_you_mean(initializer.name, names));
+}
+
+}  // namespace tessera::layers
