@@ -1,0 +1,262 @@
+#include "partition/search.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace tessera::partition {
+namespace {
+
+constexpr int kSweeps = 3;
+constexpr std::size_t kAllOrdersUpTo = 4;  // free axes: 24 orders
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// The orders in which sweeps go through the free axes: all of a few, of many every axis first, both ways round.
+std::vector<std::vector<mesh::Axis>> axis_orders(std::vector<mesh::Axis> axes) {
+  std::vector<std::vector<mesh::Axis>> orders;
+  if (axes.size() <= kAllOrdersUpTo) {
+    do orders.push_back(axes);
+    while (std::next_permutation(axes.begin(), axes.end()));
+    return orders;
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i, std::rotate(axes.begin(), axes.begin() + 1, axes.end())) {
+    orders.push_back(axes);
+    orders.emplace_back(axes.rbegin(), axes.rend());
+  }
+  return orders;
+}
+
+}  // namespace
+
+Search::Search(const SolverInput& input, const Problem& problem, const CostModel& cost, const StrategyMaker& maker,
+               MoveCache& moves, AxisSet idle, AxisSet quiet)
+    : input_(input),
+      problem_(problem),
+      cost_(cost),
+      maker_(maker),
+      moves_(moves),
+      quiet_(quiet),
+      most_strategies_(std::max<std::size_t>(1, static_cast<std::size_t>(input.table_limit) >> 9U)) {
+  kinds_.resize(at(problem.kinds));
+  for (const auto& vertex : problem.vertices) {
+    auto& kind = kinds_[at(vertex.kind)];
+    if (kind.example != nullptr) continue;
+    kind.example = &vertex;
+    kind.options = axis_options(vertex);
+    kind.choices = maker.choices(vertex, kind.options, idle, quiet);
+    kind.all = maker.combinations(vertex, kind.options, kind.choices, most_strategies_);
+    if (kind.all.empty()) fail_at_vertex(vertex);
+  }
+}
+
+void Search::fail_at_vertex(const Vertex& vertex) const {
+  std::string factors;
+  for (const auto& [factor, size] : vertex.traits->rule.sizes)
+    factors += fmt::format("{}{}{} {}", factors.empty() ? "" : ", ", factor == vertex.batch_factor ? "the batch " : "",
+                           factor, size);
+  fail(ExitCode::kConfig,
+       "{} cannot be split over mesh {}: {} must divide over the axes that {}; choose sizes that divide, or another "
+       "mesh",
+       vertex.name, to_string(*input_.mesh), factors,
+       vertex.pin ? "its pinned layout and the batch name" : "split the batch");
+}
+
+Search::Result Search::run(double saved_byte_fs, const std::optional<SolverInput::Ban>& ban) {
+  set_price(saved_byte_fs);
+  ban_ = ban;
+  std::vector<int> cardinalities;
+  bool complete = true;
+  for (const auto& vertex : problem_.vertices) {
+    const auto count = kinds_[at(vertex.kind)].all.size();
+    complete = complete && count <= most_strategies_;
+    cardinalities.push_back(static_cast<int>(count));
+  }
+  const auto order = order_of(cardinalities);
+  const bool joint =
+      complete && order.largest_table < std::max(2.0, static_cast<double>(input_.table_limit));  // 1: nothing to choose
+  auto result = joint ? run_joint(order) : run_by_axis();
+  result.joint_table = order.largest_table;
+  result.how = joint ? fmt::format("all axes together, largest table {:.0f}", result.table)
+                     : fmt::format("axis by axis, largest table {:.0f}; all axes together would take {}{:.3g}",
+                                   result.table, complete ? "" : "over ", result.joint_table);
+  if (result.cost >= kForbidden && !ban)
+    fail(ExitCode::kConfig,
+         "the model cannot be computed on mesh {}: the layouts that are pinned contradict each other{}",
+         to_string(*input_.mesh), impossible_.empty() ? "" : "; look at " + impossible_);
+  result.unpriced = unpriced(result);
+  return result;
+}
+
+Cost Search::unpriced(const Result& result) const {
+  if (saved_byte_fs_ == 0) return result.cost;
+  EdgePricer pricer(input_, problem_, cost_, maker_, moves_, quiet_, 0);
+  Cost cost = 0;
+  for (const auto& strategy : result.chosen) cost += strategy->cost_fs;
+  for (const auto& edge : problem_.edges)
+    cost += pricer.prices(edge, {result.chosen[at(edge.from)]}, {result.chosen[at(edge.to)]}).front();
+  return cost;
+}
+
+void Search::set_price(double saved_byte_fs) {
+  if (pricer_ && saved_byte_fs == saved_byte_fs_) return;
+  saved_byte_fs_ = saved_byte_fs;
+  sets_.clear();
+  edge_tables_.clear();
+  eliminator_.emplace();
+  pricer_.emplace(input_, problem_, cost_, maker_, moves_, quiet_, saved_byte_fs);
+}
+
+EliminationOrder Search::order_of(const std::vector<int>& cardinalities) const {
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto& edge : problem_.edges) pairs.emplace_back(edge.from, edge.to);
+  return elimination_order(cardinalities, pairs);
+}
+
+const Search::Set& Search::make_set(int kind, const std::vector<Combination>& combinations,
+                                    const std::vector<int>& key) {
+  auto& set = sets_[key];
+  set.id = static_cast<int>(sets_.size());
+  set.kind = kind;
+  set.combinations = combinations;
+  const auto& vertex = *kinds_[at(kind)].example;
+  std::vector<Cost> costs;
+  for (const auto& combination : combinations) {
+    auto strategy = maker_.make(vertex, kinds_[at(kind)].options, combination);
+    Cost cost = strategy.cost_fs;
+    if (vertex.keeps_result && saved_byte_fs_ > 0)
+      cost += static_cast<Cost>(saved_byte_fs_ *
+                                static_cast<double>(elements(vertex.shape()) * size_of(vertex.traits->dtype)) *
+                                maker_.local_share(strategy.result));
+    costs.push_back(cost);
+    set.strategies.push_back(std::make_shared<const Strategy>(std::move(strategy)));
+  }
+  set.costs = eliminator_->make_table({static_cast<int>(combinations.size())}, std::move(costs));
+  return set;
+}
+
+const Search::Set& Search::joint_set(int kind) {
+  const std::vector<int> key{kind};
+  const auto found = sets_.find(key);
+  return found != sets_.end() ? found->second : make_set(kind, kinds_[at(kind)].all, key);
+}
+
+const Search::Set& Search::axis_set(int kind, const Combination& current, mesh::Axis axis) {
+  std::vector<int> key{kind, axis};
+  for (mesh::Axis a = 0; a < input_.mesh->axis_count(); ++a) key.push_back(a == axis ? -1 : current[at(a)]);
+  const auto found = sets_.find(key);
+  if (found != sets_.end()) return found->second;
+  Choices choices;
+  for (mesh::Axis a = 0; a < input_.mesh->axis_count(); ++a)
+    choices[at(a)] = a == axis ? kinds_[at(kind)].choices[at(a)] : std::vector<std::uint8_t>{current[at(a)]};
+  const auto& vertex = *kinds_[at(kind)].example;
+  return make_set(kind, maker_.combinations(vertex, kinds_[at(kind)].options, choices, kinds_[at(kind)].options.size()),
+                  key);
+}
+
+TablePtr Search::with_ban(const Table& table, const Set& from, const Set& to) {
+  auto values = table.values;
+  for (std::size_t i = 0; i < from.strategies.size(); ++i)
+    for (std::size_t j = 0; j < to.strategies.size(); ++j)
+      if (from.strategies[i]->result == ban_->from && to.strategies[j]->operands[at(ban_->operand)] == ban_->to)
+        values[i * to.strategies.size() + j] = kForbidden;
+  return eliminator_->make_table(table.dims, std::move(values));
+}
+
+TablePtr Search::edge_table(const Edge& edge, const Set& from, const Set& to) {
+  auto& table = edge_tables_[{from.id, to.id, edge.operand}];
+  if (!table) {
+    auto prices = pricer_->prices(edge, from.strategies, to.strategies);
+    if (std::all_of(prices.begin(), prices.end(), [](Cost cost) { return cost >= kForbidden; }))
+      impossible_ =
+          fmt::format("{} from {}", problem_.vertices[at(edge.to)].name, problem_.vertices[at(edge.from)].name);
+    table = eliminator_->make_table({static_cast<int>(from.strategies.size()), static_cast<int>(to.strategies.size())},
+                                    std::move(prices));
+  }
+  const bool banned = ban_ && ban_->node == edge.to && ban_->operand == edge.operand;
+  return banned ? with_ban(*table, from, to) : table;
+}
+
+Search::Choice Search::minimise(const std::vector<const Set*>& sets, const EliminationOrder& order) {
+  std::vector<TablePtr> unary;
+  for (const auto* set : sets) unary.push_back(set->costs);
+  std::vector<Factor> pairs;
+  for (const auto& edge : problem_.edges)
+    pairs.push_back({{edge.from, edge.to}, edge_table(edge, *sets[at(edge.from)], *sets[at(edge.to)])});
+  auto result = eliminator_->minimise(unary, pairs, order);
+  return {result.cost, std::move(result.choice)};
+}
+
+Search::Result Search::run_joint(const EliminationOrder& order) {
+  std::vector<const Set*> sets;
+  for (const auto& vertex : problem_.vertices) sets.push_back(&joint_set(vertex.kind));
+  const auto choice = minimise(sets, order);
+  Result result;
+  result.cost = choice.cost;
+  result.table = order.largest_table;
+  for (std::size_t v = 0; v < sets.size(); ++v) result.chosen.push_back(sets[v]->strategies[at(choice.index[v])]);
+  return result;
+}
+
+// The batch split, nothing else: the first choice on each axis.
+std::vector<Combination> Search::start() const {
+  std::vector<Combination> current;
+  for (const auto& vertex : problem_.vertices) {
+    Combination combination{};
+    const auto& choices = kinds_[at(vertex.kind)].choices;
+    for (mesh::Axis axis = 0; axis < input_.mesh->axis_count(); ++axis)
+      combination[at(axis)] = choices[at(axis)].front();
+    current.push_back(combination);
+  }
+  return current;
+}
+
+Search::Result Search::run_by_axis() {
+  std::vector<mesh::Axis> batch, rest;
+  for (mesh::Axis axis = 0; axis < input_.mesh->axis_count(); ++axis) {
+    const bool free =
+        std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& k) { return k.choices[at(axis)].size() > 1; });
+    if (!free) continue;
+    const bool splits_batch =
+        std::find(input_.batch_axes.begin(), input_.batch_axes.end(), axis) != input_.batch_axes.end();
+    (splits_batch ? batch : rest).push_back(axis);
+  }
+  std::optional<Result> best;
+  double largest = 1;
+  for (const auto& tail : axis_orders(rest)) {
+    auto axes = batch;
+    axes.insert(axes.end(), tail.begin(), tail.end());
+    auto current = start();
+    Result result;
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      const auto before = result.cost;
+      for (const auto axis : axes) {
+        std::vector<const Set*> sets;
+        std::vector<int> cardinalities;
+        for (std::size_t v = 0; v < current.size(); ++v) {
+          sets.push_back(&axis_set(problem_.vertices[v].kind, current[v], axis));
+          cardinalities.push_back(static_cast<int>(sets.back()->strategies.size()));
+        }
+        const auto order = order_of(cardinalities);
+        largest = std::max(largest, order.largest_table);
+        const auto choice = minimise(sets, order);
+        result.cost = choice.cost;
+        result.chosen.clear();
+        for (std::size_t v = 0; v < sets.size(); ++v) {
+          result.chosen.push_back(sets[v]->strategies[at(choice.index[v])]);
+          current[v] = sets[v]->combinations[at(choice.index[v])];
+        }
+      }
+      if (sweep > 0 && result.cost == before) break;
+    }
+    if (!best || result.cost < best->cost) best = std::move(result);
+  }
+  best->table = largest;
+  return *best;
+}
+
+}  // namespace tessera::partition

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "partition/edge.h"
+#include "partition/elimination.h"
+#include "partition/problem.h"
+#include "partition/strategy.h"
+
+namespace tessera::partition {
+
+/// Finds the cheapest strategies of a problem: exactly, all axes together, while the largest table stays below the
+/// limit; else one axis after another. Keeps strategies and tables for further searches that differ little.
+class Search {
+ public:
+  /// Nothing is split over `idle` axes; over `quiet` ones nothing is communicated but gradients.
+  Search(const SolverInput& input, const Problem& problem, const CostModel& cost, const StrategyMaker& maker,
+         MoveCache& moves, AxisSet idle, AxisSet quiet);
+
+  struct Result {
+    Cost cost = 0;                                        // with the price of memory
+    Cost unpriced = 0;                                    // without
+    std::vector<std::shared_ptr<const Strategy>> chosen;  // by vertex
+    std::string how;
+    double joint_table = 0, table = 0;
+  };
+  /// Throws Error (config) naming the op where none is legal, unless there is a ban.
+  Result run(double saved_byte_fs, const std::optional<SolverInput::Ban>& ban);
+
+ private:
+  /// Strategies of one kind of vertex to choose from.
+  struct Set {
+    int id = 0, kind = 0;
+    std::vector<Combination> combinations;
+    std::vector<std::shared_ptr<const Strategy>> strategies;
+    TablePtr costs;
+  };
+  struct Kind {
+    const Vertex* example = nullptr;
+    std::vector<AxisOption> options;
+    Choices choices;
+    std::vector<Combination> all;  // all axes together; cut off above most_strategies_
+  };
+  struct Choice {
+    Cost cost = 0;
+    std::vector<int> index;  // into the sets
+  };
+
+  Cost unpriced(const Result& result) const;
+  void set_price(double saved_byte_fs);
+  const Set& make_set(int kind, const std::vector<Combination>& combinations, const std::vector<int>& key);
+  const Set& joint_set(int kind);
+  const Set& axis_set(int kind, const Combination& current, mesh::Axis axis);
+  EliminationOrder order_of(const std::vector<int>& cardinalities) const;
+  Choice minimise(const std::vector<const Set*>& sets, const EliminationOrder& order);
+  TablePtr edge_table(const Edge& edge, const Set& from, const Set& to);
+  TablePtr with_ban(const Table& table, const Set& from, const Set& to);
+  Result run_joint(const EliminationOrder& order);
+  Result run_by_axis();
+  std::vector<Combination> start() const;
+  [[noreturn]] void fail_at_vertex(const Vertex& vertex) const;
+
+  const SolverInput& input_;
+  const Problem& problem_;
+  const CostModel& cost_;
+  const StrategyMaker& maker_;
+  MoveCache& moves_;
+  AxisSet quiet_ = 0;
+  /// An op with more makes a table above the limit with its neighbour.
+  std::size_t most_strategies_ = 0;
+  double saved_byte_fs_ = 0;
+  std::optional<SolverInput::Ban> ban_;
+  std::string impossible_;  // an edge without any legal pair of layouts
+  std::vector<Kind> kinds_;
+  std::optional<EdgePricer> pricer_;
+  std::optional<Eliminator> eliminator_;
+  std::map<std::vector<int>, Set> sets_;
+  std::map<std::tuple<int, int, int>, TablePtr> edge_tables_;
+};
+
+}  // namespace tessera::partition
