@@ -67,8 +67,8 @@ class Checker {
       const auto learn = [&](int q) {
         const int t = static_cast<int>(steps_[static_cast<std::size_t>(q)].instruction->stream);
         for (int k = 0; k < 2; ++k)
-          known[static_cast<std::size_t>(k)] =
-              std::max(known[static_cast<std::size_t>(k)], before_[static_cast<std::size_t>(q)][static_cast<std::size_t>(k)]);
+          known[static_cast<std::size_t>(k)] = std::max(
+              known[static_cast<std::size_t>(k)], before_[static_cast<std::size_t>(q)][static_cast<std::size_t>(k)]);
         known[static_cast<std::size_t>(t)] = std::max(known[static_cast<std::size_t>(t)], q);
       };
       if (last_of_stream[s] >= 0) learn(last_of_stream[s]);
@@ -135,8 +135,8 @@ class Checker {
       }
       for (const int v : reads) {
         if (!written.contains(spans_[static_cast<std::size_t>(v)].owner))
-          faults_.push_back(fmt::format("instruction {} ({}) reads {} before anything is written to it", p, i.layer,
-                                        value(v).name));
+          faults_.push_back(
+              fmt::format("instruction {} ({}) reads {} before anything is written to it", p, i.layer, value(v).name));
         touch(v, p, false);
       }
       for (const int v : writes) {
@@ -146,8 +146,8 @@ class Checker {
     }
   }
 
-  /// Within one memory: touches of which one writes are ordered. Between memories that overlap: all of one come before all of
-  /// the other.
+  /// Within one memory: touches of which one writes are ordered. Between memories that overlap: all of one come before
+  /// all of the other.
   void compare_spans() {
     for (const auto& [owner, list] : touches_)
       for (std::size_t a = 0; a < list.size(); ++a)

@@ -7,7 +7,8 @@
 namespace tessera::partition {
 namespace {
 
-/// Whether a copy at `position` may become a second name of one memory: nobody changes one while the other is still read.
+/// Whether a copy at `position` may become a second name of one memory: nobody changes one while the other is still
+/// read.
 bool may_share(const std::vector<Access>& from, const std::vector<Access>& to, int position, bool from_kept,
                bool to_kept) {
   const auto last_read = [&](const std::vector<Access>& list) {
@@ -28,6 +29,16 @@ bool may_share(const std::vector<Access>& from, const std::vector<Access>& to, i
   return std::none_of(to.begin(), to.end(), [&](const Access& a) { return a.position < position; });
 }
 
+/// Whether what is copied at `position` may be made in its place at once: from the first touch of `from` to the copy
+/// nobody touches `to`, and `from` is made in the section of the copy and is over after it.
+bool may_be_made_there(const std::vector<Access>& from, const std::vector<Access>& to, int position,
+                       int section_begin) {
+  if (from.empty() || from.front().position < section_begin || from.back().position != position) return false;
+  const int first = from.front().position;
+  return std::none_of(to.begin(), to.end(),
+                      [&](const Access& a) { return a.position >= first && a.position != position; });
+}
+
 }  // namespace
 
 void elide_copies(Program& program) {
@@ -42,7 +53,18 @@ void elide_copies(Program& program) {
     const int from = root_of(program, a);
     auto& target = program.values[static_cast<std::size_t>(b)];
     auto& source = program.values[static_cast<std::size_t>(from)];
-    if (target.inside >= 0 || target.state >= 0 || from == b) continue;
+    if (from == b) continue;
+    if (target.state >= 0 && from == a && source.state < 0 && source.bytes == target.bytes &&
+        source.pool == Pool::kArena && !kept[static_cast<std::size_t>(from)]) {
+      const auto& entry = accesses.instructions()[p];
+      if (may_be_made_there(accesses.of(from), accesses.of(b), static_cast<int>(p),
+                            static_cast<int>(p) - entry.index)) {
+        source.inside = b;
+        gone[p] = true;
+      }
+      continue;
+    }
+    if (target.inside >= 0 || target.state >= 0) continue;
     if (target.bytes != program.values[static_cast<std::size_t>(a)].bytes) continue;
     const bool fixed = source.state >= 0 || source.pool == Pool::kStaging;
     if (fixed && target.pool != source.pool && target.pool == Pool::kComm) continue;

@@ -98,8 +98,8 @@ bool fuse_into_matmul(const Program& program, const KernelCall& matmul, KernelCa
     fused.attributes.set("bias", true);
   } else if (next.inputs.size() == 1 && step.size() <= 3 && step[0].find("_grad") == std::string::npos) {
     static const std::vector<std::string> kActivations{
-        "relu", "relu6",   "leaky_relu",   "elu",       "selu", "celu",     "gelu",     "gelu_tanh", "silu",
-        "sigmoid", "hard_sigmoid", "hard_silu", "tanh", "softplus", "softsign", "mish", "exponential"};
+        "relu",    "relu6",        "leaky_relu", "elu",  "selu",     "celu",     "gelu", "gelu_tanh",  "silu",
+        "sigmoid", "hard_sigmoid", "hard_silu",  "tanh", "softplus", "softsign", "mish", "exponential"};
     if (std::find(kActivations.begin(), kActivations.end(), step[0]) == kActivations.end()) return false;
     fused.attributes.set("activation", step[0]);
     if (step.size() == 3) fused.attributes.set("alpha", std::stod(step[2]));

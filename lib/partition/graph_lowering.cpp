@@ -103,6 +103,7 @@ void GraphLowering::lower_node(int node) {
                     -1};
   if (s.hub) {
     state.result = operand(node, 0);
+    results_[s.graph_node] = state.result;
     return;
   }
   if (prologue) {
@@ -124,9 +125,8 @@ void GraphLowering::lower_node(int node) {
 // A count over the inputs of the whole batch: the parts of all micro-batches, one after the other, then their sum.
 void GraphLowering::lower_prologue_node(int node) {
   const auto& s = solver_node(node);
-  const bool of_inputs = std::all_of(s.args.begin(), s.args.end(), [&](int a) {
-    return !in_prologue_[static_cast<std::size_t>(a)];
-  });
+  const bool of_inputs =
+      std::all_of(s.args.begin(), s.args.end(), [&](int a) { return !in_prologue_[static_cast<std::size_t>(a)]; });
   const std::int64_t parts = of_inputs ? options_.micro_batches : 1;
   std::vector<int> results;
   for (std::int64_t m = 0; m < parts; ++m) {
@@ -194,10 +194,10 @@ void GraphLowering::run_backward(int node, int cotangent) {
       continue;
     }
     const auto& saved = state.operands[k];
-    operands.push_back(builder_.apply(
-        saved.value, saved.repeat,
-        fmt::format("the gradient of {} reads {} again", graph_node(node).name, operand_name(node, static_cast<int>(k))),
-        saved.edge));
+    operands.push_back(builder_.apply(saved.value, saved.repeat,
+                                      fmt::format("the gradient of {} reads {} again", graph_node(node).name,
+                                                  operand_name(node, static_cast<int>(k))),
+                                      saved.edge));
   }
   LoweringEmit emit(builder_, assignment_, node, graph_node(node), strategy(node), operands);
   emit.set_backward(cotangent, state.result, state.saved);

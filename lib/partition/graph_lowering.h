@@ -10,7 +10,8 @@
 
 namespace tessera::partition {
 
-/// Writes the instructions of a graph with chosen strategies: forward, then backward from the loss. One per graph and program.
+/// Writes the instructions of a graph with chosen strategies: forward, then backward from the loss. One per graph and
+/// program.
 class GraphLowering {
  public:
   struct Options {
@@ -30,8 +31,8 @@ class GraphLowering {
   /// Nodes of the prologue go to `prologue`, once a micro-batch; all others to `body`.
   void forward(Section* prologue, Section* body);
 
-  /// From d loss = 1. Gradients of the variables, by graph node, are complete when `body` (with micro-batches: and what this
-  /// appends to `after`) has run.
+  /// From d loss = 1. Gradients of the variables, by graph node, are complete when `body` (with micro-batches: and what
+  /// this appends to `after`) has run.
   void backward(int loss_node, Section* prologue, Section* body, Section* after);
   const std::map<int, int>& gradients() const { return gradients_; }
 

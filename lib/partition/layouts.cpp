@@ -17,14 +17,6 @@ bool mentions_axes(const Placement& placement) {
 
 }  // namespace
 
-Placement to_placement(const mesh::Layout& layout) {
-  auto placement = everywhere();
-  for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    for (const auto a : layout.dims[d]) placement[static_cast<std::size_t>(a)] = static_cast<Place>(d);
-  for (const auto a : layout.partial) placement[static_cast<std::size_t>(a)] = kPartial;
-  return placement;
-}
-
 SolverInput::SourceLayouts variable_layouts(const mesh::Distribution& distribution, const std::string& path,
                                             const Shape& shape) {
   const auto& mesh = distribution.mesh;

@@ -8,12 +8,9 @@
 
 namespace tessera::partition {
 
-/// The placement of a layout.
-Placement to_placement(const mesh::Layout& layout);
-
-/// Value, gradient and slots of a variable. zero_stage adds the batch axes, on the first dimension that divides, to the slots
-/// (1), the gradient (2) and the value (3). In stage 1 the gradient is accumulated as a partial sum and reduced once,
-/// straight to the slots' layout, so its final layout is theirs too.
+/// Value, gradient and slots of a variable. zero_stage adds the batch axes, on the first dimension that divides, to the
+/// slots (1), the gradient (2) and the value (3). In stage 1 the gradient is accumulated as a partial sum and reduced
+/// once, straight to the slots' layout, so its final layout is theirs too.
 SolverInput::SourceLayouts variable_layouts(const mesh::Distribution& distribution, const std::string& path,
                                             const Shape& shape);
 

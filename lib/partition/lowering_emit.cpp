@@ -19,12 +19,13 @@ void LoweringEmit::set_backward(int cotangent, int result, std::map<std::string,
 
 void LoweringEmit::want_cotangent(int k, bool of_variable, bool accumulate) {
   const auto& of = assignment_.graph->node(
-      assignment_.nodes[static_cast<std::size_t>(assignment_.nodes[static_cast<std::size_t>(solver_node_)]
-                                                     .args[static_cast<std::size_t>(k)])]
+      assignment_
+          .nodes[static_cast<std::size_t>(
+              assignment_.nodes[static_cast<std::size_t>(solver_node_)].args[static_cast<std::size_t>(k)])]
           .graph_node);
-  const int value = builder_.add_value((of_variable ? "grad " : "d ") + of.name, of.shape(),
-                                       of_variable ? DType::kF32 : of.dtype(),
-                                       assignment_.cotangent_layout(solver_node_, k));
+  const int value =
+      builder_.add_value((of_variable ? "grad " : "d ") + of.name, of.shape(), of_variable ? DType::kF32 : of.dtype(),
+                         assignment_.cotangent_layout(solver_node_, k));
   cotangents_[k] = {value, accumulate};
 }
 

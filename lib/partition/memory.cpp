@@ -16,7 +16,7 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAl
 struct Item {
   int value = -1;
   std::int64_t bytes = 0;
-  std::array<int, 2> end{-1, -1};            // last touches
+  std::array<int, 2> end{-1, -1};             // last touches
   std::array<std::array<int, 2>, 2> begin{};  // clocks of the first touch in each stream
   std::int64_t offset = -1;
   int first = 0;

@@ -17,8 +17,7 @@ std::optional<std::int64_t> bytes_with(const PlanRequest& request, std::int64_t 
   if (shape.empty()) return std::nullopt;
   shape[0] *= factor;
   try {
-    distribution.mesh =
-        mesh::DeviceMesh(shape, distribution.mesh.axis_names(), distribution.mesh.ranks() * factor);
+    distribution.mesh = mesh::DeviceMesh(shape, distribution.mesh.axis_names(), distribution.mesh.ranks() * factor);
     auto scaled = request;
     scaled.distribution = &distribution;
     scaled.hardware.memory_bytes = 0;
@@ -53,9 +52,9 @@ void fail_out_of_memory(const Plan& plan, std::int64_t limit, const PlanRequest&
     const auto bytes = bytes_with(request, factor);
     if (!bytes) break;
     if (*bytes > limit) continue;
-    advice = fmt::format("{} ranks (axis '{}' of {}) fit, with {} each", plan.mesh.ranks() * factor,
-                         plan.mesh.axis_names()[0], plan.mesh.shape()[0] * factor,
-                         human_bytes(static_cast<double>(*bytes)));
+    advice =
+        fmt::format("{} ranks (axis '{}' of {}) fit, with {} each", plan.mesh.ranks() * factor,
+                    plan.mesh.axis_names()[0], plan.mesh.shape()[0] * factor, human_bytes(static_cast<double>(*bytes)));
     break;
   }
   fail(ExitCode::kOutOfMemory, "a rank needs {} of device memory and has {}; {}. The largest buffers: {}",

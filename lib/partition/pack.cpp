@@ -27,7 +27,8 @@ struct Bucket {
 
 class Packer {
  public:
-  Packer(Program& program, std::int64_t limit) : program_(program), limit_(limit) {}
+  Packer(Program& program, const mesh::DeviceMesh& mesh, std::int64_t limit)
+      : program_(program), mesh_(mesh), limit_(limit) {}
 
   void run(Section& section) {
     out_.clear();
@@ -69,7 +70,6 @@ class Packer {
     } else {
       auto& into = std::get<CollectiveCall>(it->instruction.what);
       into.segments.insert(into.segments.end(), call.segments.begin(), call.segments.end());
-      it->instruction.moved_bytes += i.moved_bytes;
       it->instruction.reason += "; " + i.reason;
       it->bytes += bytes;
     }
@@ -94,11 +94,13 @@ class Packer {
   }
 
   std::list<Bucket>::iterator flush(std::list<Bucket>::iterator it) {
+    it->instruction.moved_bytes = received_bytes(program_, mesh_, *as_collective(it->instruction));
     out_.push_back(std::move(it->instruction));
     return open_.erase(it);
   }
 
   Program& program_;
+  const mesh::DeviceMesh& mesh_;
   std::int64_t limit_;
   std::list<Bucket> open_;
   std::vector<Instruction> out_;
@@ -106,8 +108,8 @@ class Packer {
 
 }  // namespace
 
-void pack_collectives(Program& program, std::int64_t bucket_bytes) {
-  Packer packer(program, bucket_bytes);
+void pack_collectives(Program& program, const mesh::DeviceMesh& mesh, std::int64_t bucket_bytes) {
+  Packer packer(program, mesh, bucket_bytes);
   for (auto* section : sections_of(program)) packer.run(*section);
 }
 

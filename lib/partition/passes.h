@@ -12,7 +12,7 @@ void elide_copies(Program& program);
 
 /// Merges gradient collectives of one kind and communicator, in the order in which they become ready, into buckets of at
 /// most `bucket_bytes`, each placed where its last member is ready; and small neighbours of one kind that are ready together.
-void pack_collectives(Program& program, std::int64_t bucket_bytes);
+void pack_collectives(Program& program, const mesh::DeviceMesh& mesh, std::int64_t bucket_bytes);
 
 /// Moves gathers of variables forward to the begin of the layer before the one that reads them.
 void prefetch_gathers(Program& program);

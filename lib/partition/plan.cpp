@@ -122,7 +122,7 @@ class Planner {
       add_state(plan, model->accumulate);
     }
     for (const auto& [name, model] : request_.models) lower_model(plan, name, *model);
-    for (auto& [name, program] : plan.programs) run_passes(program);
+    for (auto& [name, program] : plan.programs) run_passes(plan, program);
     lay_out_memory(plan);
     const auto& first = main_.at(request_.models.front().first);
     plan.warnings = first.warnings;
@@ -130,10 +130,10 @@ class Planner {
     return plan;
   }
 
-  static void run_passes(Program& program) {
+  static void run_passes(const Plan& plan, Program& program) {
     fuse_kernels(program);
     elide_copies(program);
-    pack_collectives(program, kBucketBytes);
+    pack_collectives(program, plan.mesh, kBucketBytes);
     prefetch_gathers(program);
     write_in_place(program);
     add_waits(program);
@@ -177,6 +177,7 @@ class Planner {
     options.reduce_every_micro_batch = request_.distribution->zero_stage >= 2;
     GraphLowering main(builder, main_inputs_.at(name), main_.at(name), options);
     bind_sources(builder, main, model.main);
+    place_metrics(builder, main, model);
     main.forward(&program.prologue, &program.body);
     Section after;
     auto& end = program.micro_batches > 1 ? after : program.body;
@@ -197,7 +198,17 @@ class Planner {
         lower_update(builder, name + "/accumulate", model.accumulate, model.accumulate_outputs,
                      program.epilogues["accumulate"]);
     }
-    metrics_program(plan, main, model, name);
+    metrics_program(plan, model, name);
+  }
+
+  /// A metric's kernel adds to its state: a rank's own sum over the axes that split the rows.
+  static void place_metrics(ProgramBuilder& builder, GraphLowering& lowering, const graph::Model& model) {
+    for (const auto& output : model.outputs) {
+      if (output.kind != graph::GraphOutput::Kind::kMetric) continue;
+      for (auto& s : builder.plan().state)
+        if (s.variable.path == output.name) s.layout = lowering.result_layout(output.node);
+      lowering.place_result(output.node, builder.state_value(output.name));
+    }
   }
 
   /// Inputs lie in the staging pool, a micro-batch's part after the other; the body sees the part in hand.
@@ -248,7 +259,8 @@ class Planner {
           builder.kernel("copy", {value}, {copy});
           value = copy;
         }
-        value = builder.all_reduce(value, v.layout.partial, graph::ReduceKind::kSum, whole, output.name + " of all ranks");
+        value =
+            builder.all_reduce(value, v.layout.partial, graph::ReduceKind::kSum, whole, output.name + " of all ranks");
       }
       program.outputs.push_back({output.kind, output.name, value});
     }
@@ -282,7 +294,8 @@ class Planner {
     if (output.kind == graph::GraphOutput::Kind::kAssign) {
       const int state = builder.state_value(output.name);
       if (value == state) return;
-      const auto moves = reshard(builder.mesh(), builder.value(value).layout, builder.value(state).layout, false, false);
+      const auto moves =
+          reshard(builder.mesh(), builder.value(value).layout, builder.value(state).layout, false, false);
       TESSERA_CHECK(moves.has_value(), "the update of {} can't reach its layout", output.name);
       value = builder.apply(value, *moves, "the updated " + output.name);
       builder.kernel("copy", {value}, {state});
@@ -295,8 +308,8 @@ class Planner {
       value = builder.all_reduce(value, axes, graph::ReduceKind::kSum, whole, output.name + " of all ranks");
     }
     auto& outputs = builder.program().outputs;
-    const auto known = std::find_if(outputs.begin(), outputs.end(),
-                                    [&](const ProgramOutput& o) { return o.name == output.name; });
+    const auto known =
+        std::find_if(outputs.begin(), outputs.end(), [&](const ProgramOutput& o) { return o.name == output.name; });
     if (known == outputs.end()) {
       outputs.push_back({output.kind, output.name, value});
     } else if (known->value != value) {  // both epilogues hand out one value
@@ -305,8 +318,7 @@ class Planner {
   }
 
   /// Metric states are sums of a rank's own rows; this hands out the sums of all.
-  static void metrics_program(Plan& plan, const GraphLowering& lowering, const graph::Model& model,
-                              const std::string& name) {
+  static void metrics_program(Plan& plan, const graph::Model& model, const std::string& name) {
     const auto is_metric = [](const graph::GraphOutput& o) { return o.kind == graph::GraphOutput::Kind::kMetric; };
     if (std::none_of(model.outputs.begin(), model.outputs.end(), is_metric)) return;
     auto& program = plan.programs[name + ".metrics"];
@@ -315,27 +327,21 @@ class Planner {
     builder.place = {&program.body, Phase::kForward, "metrics", -1};
     for (const auto& output : model.outputs) {
       if (!is_metric(output)) continue;
-      const auto& node = model.main.node(output.node);
-      for (const int arg : node.args) {
-        const auto& source = model.main.node(arg);
-        if (!source.variable || source.variable->role != graph::VariableRole::kMetric) continue;
-        const int state = builder.state_value(source.name);
-        const auto v = builder.value(state);
-        int value = builder.add_value(output.name, v.shape, v.dtype, v.layout);
-        builder.kernel("copy", {state}, {value});
-        const auto axes = lowering.partial_axes(output.node);
-        plan.state[static_cast<std::size_t>(v.state)].layout.partial = axes;  // a rank's own sum, no replica
-        if (!axes.empty())
-          value = builder.all_reduce(value, axes, graph::ReduceKind::kSum, v.layout, output.name + " of all ranks");
-        program.outputs.push_back({output.kind, output.name, value});
-      }
+      const int state = builder.state_value(output.name);
+      const auto v = builder.value(state);
+      int value = builder.add_value(output.name, v.shape, v.dtype, v.layout);
+      builder.kernel("copy", {state}, {value});
+      if (!v.layout.partial.empty())
+        value = builder.all_reduce(value, v.layout.partial, graph::ReduceKind::kSum, mesh::replicated(v.shape.size()),
+                                   output.name + " of all ranks");
+      program.outputs.push_back({output.kind, output.name, value});
     }
   }
 
   const PlanRequest& request_;
   std::map<std::string, SolverInput::SourceLayouts> weights_;
   std::vector<mesh::Axis> activation_order_, variable_order_;
-  std::map<std::string, Assignment> main_;        // by program, and program/epilogue
+  std::map<std::string, Assignment> main_;  // by program, and program/epilogue
   std::map<std::string, SolverInput> main_inputs_;
 };
 

@@ -17,21 +17,21 @@ struct PlanRequest {
   std::int64_t micro_batches = 1;
   /// By program name: "train", "evaluate", "predict". They share variables by path.
   std::vector<std::pair<std::string, const graph::Model*>> models;
-  bool explain = false;          // fill EdgeReport::rejected
+  bool explain = false;           // fill EdgeReport::rejected
   std::int64_t memory_limit = 0;  // bytes a device; 0: the profile's, or none
 };
 
 /// Decides the layouts, the strategies and the communication of all programs, and lays out the memory.
-/// Throws Error: config (layout rules that don't fit), out of memory (exit 5, with the ten largest buffers and the least
-/// number of ranks that fits).
+/// Throws Error: config (layout rules that don't fit), out of memory (exit 5, with the ten largest buffers and the
+/// least number of ranks that fits).
 Plan make_plan(const PlanRequest& request);
 
 /// Bytes of device memory that a rank needs: all pools but staging, and the workspace.
 std::int64_t device_bytes(const Plan& plan);
 
-/// Verifies, knowing nothing of the allocator, that two values share bytes only if the last access of one happens before
-/// the first access of the other, through stream order and recorded waits; that every read value has been written; and that
-/// waits point backwards. Returns the violations, each a sentence; empty if the program is sound.
+/// Verifies, knowing nothing of the allocator, that two values share bytes only if the last access of one happens
+/// before the first access of the other, through stream order and recorded waits; that every read value has been
+/// written; and that waits point backwards. Returns the violations, each a sentence; empty if the program is sound.
 std::vector<std::string> check(const Plan& plan, const Program& program);
 
 /// A hash of everything that the ranks must agree on.

@@ -28,11 +28,11 @@ std::string to_string(Pool pool);
 
 /// A tensor of a program.
 struct ProgramValue {
-  std::string name;       // "dense_1/matmul", "grad dense_1/kernel", ...
-  Shape shape;            // global
+  std::string name;  // "dense_1/matmul", "grad dense_1/kernel", ...
+  Shape shape;       // global
   DType dtype = DType::kF32;
   mesh::Layout layout;
-  Shape local;            // what a rank holds
+  Shape local;             // what a rank holds
   std::int64_t bytes = 0;  // of the local part, unrounded
   Pool pool = Pool::kArena;
   std::int64_t offset = -1;  // in the pool
@@ -41,7 +41,7 @@ struct ProgramValue {
   std::int64_t inside_offset = 0;  // bytes
   /// Of an input in the body: bytes from one micro-batch's part to the next.
   std::int64_t micro_stride = 0;
-  int state = -1;                  // index in Plan::state, if it lives there
+  int state = -1;  // index in Plan::state, if it lives there
 };
 
 enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBoxExchange };
@@ -75,9 +75,11 @@ std::string to_string(Phase phase);
 struct Instruction {
   std::variant<KernelCall, CollectiveCall> what;
   Stream stream = Stream::kCompute;
-  /// The micro-batch that it works on, where that isn't the one in hand (the prologue walks over all of them); -1: in hand.
+  /// The micro-batch that it works on, where that isn't the one in hand (the prologue walks over all of them); -1: in
+  /// hand.
   int micro_batch = -1;
-  /// Instructions of the same section and the other stream that must have ended. Within a stream the order is the list's.
+  /// Instructions of the same section and the other stream that must have ended. Within a stream the order is the
+  /// list's.
   std::vector<int> waits;
   int stage = 0;
   Phase phase = Phase::kForward;
@@ -108,7 +110,7 @@ struct Program {
   std::vector<ProgramValue> values;
   Section prologue, body;
   std::map<std::string, Section> epilogues;
-  std::vector<int> inputs;               // values that the loader fills: whole batch, micro-batch-major
+  std::vector<int> inputs;  // values that the loader fills: whole batch, micro-batch-major
   std::vector<ProgramOutput> outputs;
   std::map<std::string, int> gradients;  // by path of the variable: the value when the body has ended
   std::int64_t predicted_fs = 0;         // of one step, by the cost model
@@ -128,7 +130,7 @@ struct StateBuffer {
 
 /// One edge of the graph on which something had to move, and why: feeds `plan --explain`.
 struct EdgeReport {
-  std::string from, to;  // names of graph nodes
+  std::string from, to;         // names of graph nodes
   std::string program;          // "train", "train/apply", ...
   int node = -1, operand = -1;  // solver node
   std::string from_layout, to_layout;
@@ -141,11 +143,12 @@ struct Plan {
   std::vector<mesh::Axis> batch_axes;
   std::string hardware;  // name of the profile
   std::vector<StateBuffer> state;
-  /// train, evaluate, predict; "train.metrics" and "evaluate.metrics" hand out the sums of the metric states of all ranks.
+  /// train, evaluate, predict; "train.metrics" and "evaluate.metrics" hand out the sums of the metric states of all
+  /// ranks.
   std::map<std::string, Program> programs;
   std::vector<EdgeReport> edges;
   std::vector<std::string> warnings;
-  std::string solver;  // "joint" or "axis by axis", with table sizes
+  std::string solver;                        // "joint" or "axis by axis", with table sizes
   std::int64_t pool_bytes[kPoolCount] = {};  // by Pool
   std::int64_t scratch_bytes = 0;            // workspace of each stream
 };

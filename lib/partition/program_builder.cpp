@@ -12,6 +12,14 @@ int root_of(const Program& program, int value) {
   return value;
 }
 
+std::int64_t received_bytes(const Program& program, const mesh::DeviceMesh& mesh, const CollectiveCall& call) {
+  const auto n = mesh.size(call.axes);
+  std::int64_t bytes = 0;
+  for (const auto& s : call.segments) bytes += program.values[static_cast<std::size_t>(s.in)].bytes;
+  if (call.kind == CollectiveKind::kAllReduce) return 2 * (n - 1) * bytes / n;
+  return call.kind == CollectiveKind::kAllGather ? (n - 1) * bytes : (n - 1) * bytes / n;
+}
+
 std::vector<int> reads_of(const Instruction& instruction) {
   if (const auto* kernel = std::get_if<KernelCall>(&instruction.what)) {
     auto reads = kernel->inputs;
@@ -85,10 +93,8 @@ Instruction& ProgramBuilder::collective(CollectiveKind kind, const std::vector<m
   call.axes = axes;
   call.dtype = value(in).dtype;
   call.segments = {{in, out}};
-  const auto n = static_cast<double>(mesh().size(axes));
-  const auto large = static_cast<double>(std::max(value(in).bytes, value(out).bytes));
   Instruction i;
-  i.moved_bytes = static_cast<std::int64_t>((kind == CollectiveKind::kAllReduce ? 2 : 1) * (n - 1) / n * large);
+  i.moved_bytes = received_bytes(program_, mesh(), call);
   i.what = std::move(call);
   i.stream = Stream::kComm;
   i.phase = place.phase;
@@ -175,7 +181,8 @@ int ProgramBuilder::move(int id, const Move& m, const std::string& reason, int e
       kernel("keep_or_zero", {id}, {out}, {{"axes", std::vector<std::int64_t>(m.axes.begin(), m.axes.end())}});
       return out;
     }
-    case MoveKind::kAllReduce: return all_reduce(id, m.axes, graph::ReduceKind::kSum, m.after, reason, edge);
+    case MoveKind::kAllReduce:
+      return all_reduce(id, m.axes, graph::ReduceKind::kSum, m.after, reason, edge);
     case MoveKind::kReduceScatter: {
       const int in = to_comm(pack(id, m.to_dim, n));
       const int out = fresh();
@@ -198,8 +205,8 @@ int ProgramBuilder::move(int id, const Move& m, const std::string& reason, int e
       const int in = to_comm(id);
       const int out = fresh();
       auto& i = collective(CollectiveKind::kBoxExchange, m.axes, in, out, reason, edge);
-      i.moved_bytes = static_cast<std::int64_t>(m.moved_fraction *
-                                                static_cast<double>(elements(v.shape) * size_of(v.dtype)));
+      i.moved_bytes =
+          static_cast<std::int64_t>(m.moved_fraction * static_cast<double>(elements(v.shape) * size_of(v.dtype)));
       return out;
     }
   }

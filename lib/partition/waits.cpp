@@ -42,10 +42,11 @@ void add_waits(Program& program) {
 }
 
 void write_in_place(Program& program) {
-  static const std::map<std::string, bool> kAnyInput{  // kernel -> whether any input may be written over, or just the first
-      {"elementwise", true},  {"add_n", false},          {"softmax", false},      {"softmax_finish", false},
-      {"dropout", false},     {"keep_or_zero", false},   {"clip_by_norm", false}, {"softmax_backward", true},
-      {"average_gradient", false}};
+  static const std::map<std::string, bool> kAnyInput{
+      // kernel -> whether any input may be written over, or just the first
+      {"elementwise", true},     {"add_n", false},           {"softmax", false},
+      {"softmax_finish", false}, {"dropout", false},         {"keep_or_zero", false},
+      {"clip_by_norm", false},   {"softmax_backward", true}, {"average_gradient", false}};
   Accesses accesses(program);
   const auto kept = kept_roots(program);
   for (std::size_t p = 0; p < accesses.instructions().size(); ++p) {
@@ -56,8 +57,7 @@ void write_in_place(Program& program) {
     const int out = kernel->outputs[0];
     auto& target = program.values[static_cast<std::size_t>(out)];
     const auto& out_list = accesses.of(out);
-    if (target.inside >= 0 || target.state >= 0 || out_list.empty() ||
-        out_list.front().position != static_cast<int>(p))
+    if (target.inside >= 0 || target.state >= 0 || out_list.empty() || out_list.front().position != static_cast<int>(p))
       continue;
     const auto inputs = allowed->second ? kernel->inputs.size() : 1;
     for (std::size_t k = 0; k < inputs; ++k) {

@@ -1,0 +1,218 @@
+#include "equality/run_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <mutex>
+
+#include "config/spec.h"
+#include "core/philox.h"
+#include "device/device.h"
+#include "layers/build.h"
+#include "runtime/executor.h"
+
+namespace tessera::equality {
+namespace {
+
+std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+/// Calls visit(index in the local part, global index in each dimension) for all elements of a box.
+void for_each_index(const Box& box, const std::function<void(std::int64_t, const std::vector<std::int64_t>&)>& visit) {
+  const auto count = elements(box.size);
+  auto index = box.start;
+  for (std::int64_t i = 0; i < count; ++i) {
+    visit(i, index);
+    for (std::size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < box.start[d] + box.size[d]) break;
+      index[d] = box.start[d];
+    }
+  }
+}
+
+/// The value of an input at a row and a place in the row; depends on no mesh. A row's offset keeps shards from being
+/// alike.
+double input_value(const RandomCase& random, const std::string& name, DType dtype, std::int64_t row,
+                   std::int64_t place) {
+  const auto bits = philox_bits(philox_key(3, "data", name), static_cast<std::uint64_t>(row * 1000 + place), 0);
+  if (!is_float(dtype))
+    return static_cast<double>(bits % static_cast<std::uint64_t>(std::max<std::int64_t>(random.classes, 1)));
+  if (name == "sample_weight") return 0.25 + uniform_01(bits);
+  if (name == "y") return uniform_01(bits);
+  return 2 * uniform_01(bits) - 1 + 0.1 * std::sin(static_cast<double>(row));
+}
+
+void fill_input(const Prepared& prepared, runtime::Executor& executor, const std::string& name,
+                const std::vector<std::int64_t>& coordinates) {
+  const auto& value = executor.input_value("train", name);
+  const auto box = mesh::owned(value.layout, prepared.plan.mesh, coordinates, value.shape).front();
+  auto* data = executor.input("train", name);
+  const auto micro_rows = value.shape[1];
+  for_each_index(box, [&](std::int64_t i, const std::vector<std::int64_t>& index) {
+    const auto row = std::min(index[0] * micro_rows + index[1], prepared.random.real_rows - 1);
+    std::int64_t place = 0;
+    for (std::size_t d = 2; d < index.size(); ++d) place = place * value.shape[d] + index[d];
+    const double x = input_value(prepared.random, name, value.dtype, row, place);
+    if (value.dtype == DType::kI32)
+      static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(x);
+    else
+      static_cast<float*>(data)[i] = static_cast<float>(x);
+  });
+}
+
+/// Puts a rank's part into the global tensor; all copies of an element must have the same bits.
+void merge(std::vector<float>& global, const std::vector<float>& local, const Box& box, const Shape& shape,
+           const std::string& name) {
+  if (global.empty()) global.assign(static_cast<std::size_t>(elements(shape)), std::nanf(""));
+  const auto strides = strides_of(shape);
+  for_each_index(box, [&](std::int64_t i, const std::vector<std::int64_t>& index) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+    auto& to = global[static_cast<std::size_t>(at)];
+    const float from = local[static_cast<std::size_t>(i)];
+    if (!std::isnan(to) && std::memcmp(&to, &from, sizeof to) != 0)
+      fail(ExitCode::kInternal, "copies of {} differ at {}: {} and {}", name, at, to, from);
+    to = from;
+  });
+}
+
+comm::Counter difference(const comm::Counter& a, const comm::Counter& b) {
+  return {a.calls - b.calls, a.bytes - b.bytes};
+}
+
+comm::Counters difference(const comm::Counters& a, const comm::Counters& b) {
+  return {difference(a.all_reduce, b.all_reduce), difference(a.reduce_scatter, b.reduce_scatter),
+          difference(a.all_gather, b.all_gather), difference(a.all_to_all, b.all_to_all),
+          difference(a.box_exchange, b.box_exchange)};
+}
+
+}  // namespace
+
+Prepared prepare(const RandomCase& random, const std::string& yaml, int ranks) {
+  const auto spec = config::parse_spec(yaml, "case.yaml", {});
+  Prepared prepared{random, mesh::make_distribution(spec.distribution, ranks), {}};
+  layers::BuildOptions options;
+  options.mode = layers::Mode::kTrain;
+  options.micro_batches = spec.distribution.micro_batches;
+  options.sample_weight = random.sample_weight;
+  options.rows =
+      round_up(random.batch, prepared.distribution.batch_shards() * options.micro_batches) / options.micro_batches;
+  const auto model = layers::build(spec, options);
+  partition::PlanRequest request;
+  request.distribution = &prepared.distribution;
+  request.hardware = partition::load_hardware("cpu");
+  request.hardware.memory_bytes = 0;
+  request.micro_batches = options.micro_batches;
+  request.models = {{"train", &model}};
+  prepared.plan = partition::make_plan(request);
+  for (const auto& [name, program] : prepared.plan.programs)
+    if (const auto faults = partition::check(prepared.plan, program); !faults.empty())
+      fail(ExitCode::kInternal, "program {}: {} ({} faults)", name, faults.front(), faults.size());
+  return prepared;
+}
+
+Outcome run(const Prepared& prepared, int steps) {
+  Outcome outcome;
+  std::mutex mutex;
+  const auto& plan = prepared.plan;
+  const auto& program = plan.programs.at("train");
+  comm::run_on_threads(static_cast<int>(plan.mesh.ranks()), [&](comm::World& world) {
+    const auto device = device::make_cpu_device({});
+    runtime::Executor executor(plan, *device, world, {});
+    executor.initialise_state();
+    const auto coordinates = plan.mesh.coordinates(world.rank());
+    for (const int input : program.inputs)
+      fill_input(prepared, executor, program.values[static_cast<std::size_t>(input)].name, coordinates);
+    const auto before = world.counters();
+    for (int step = 1; step <= steps; ++step) {
+      device::StepParams params;
+      params.step = step;
+      params.iteration = step - 1;
+      params.learning_rate = 0.05;
+      params.real_rows = prepared.random.real_rows;
+      executor.run("train", "apply", params);
+      float loss = 0;
+      for (const auto& output : program.outputs)
+        if (output.kind == graph::GraphOutput::Kind::kLoss) executor.read_output("train", output.name, &loss);
+      if (world.rank() == 0) outcome.losses.push_back(loss);
+      if (step > 1) continue;
+      for (const auto& [path, value] : program.gradients) {
+        const auto& v = program.values[static_cast<std::size_t>(value)];
+        std::vector<float> local(static_cast<std::size_t>(elements(v.local)));
+        executor.read_gradient("train", path, local.data());
+        const std::lock_guard lock(mutex);
+        merge(outcome.gradients[path], local, mesh::owned(v.layout, plan.mesh, coordinates, v.shape).front(), v.shape,
+              "grad " + path);
+      }
+    }
+    if (world.rank() == 0) outcome.counted = difference(world.counters(), before);
+    for (const auto& s : plan.state) {
+      if (s.variable.role != graph::VariableRole::kWeight) continue;
+      std::vector<float> local(static_cast<std::size_t>(elements(s.local)));
+      executor.read_state(s.variable.path, local.data());
+      const std::lock_guard lock(mutex);
+      merge(outcome.weights[s.variable.path], local, mesh::owned(s.layout, plan.mesh, coordinates, s.shape).front(),
+            s.shape, s.variable.path);
+    }
+  });
+  return outcome;
+}
+
+comm::Counters planned_counters(const partition::Plan& plan, int steps) {
+  comm::Counters sum;
+  const auto& program = plan.programs.at("train");
+  const auto add = [&](const partition::Section& section, std::int64_t times) {
+    for (const auto& i : section.instructions) {
+      const auto* call = std::get_if<partition::CollectiveCall>(&i.what);
+      if (call == nullptr) continue;
+      comm::Counter* to = nullptr;
+      switch (call->kind) {
+        case partition::CollectiveKind::kAllReduce:
+          to = &sum.all_reduce;
+          break;
+        case partition::CollectiveKind::kReduceScatter:
+          to = &sum.reduce_scatter;
+          break;
+        case partition::CollectiveKind::kAllGather:
+          to = &sum.all_gather;
+          break;
+        case partition::CollectiveKind::kAllToAll:
+          to = &sum.all_to_all;
+          break;
+        case partition::CollectiveKind::kBoxExchange:
+          continue;  // a rank's own share differs from the largest
+      }
+      to->calls += times;
+      to->bytes += times * i.moved_bytes;
+    }
+  };
+  add(program.prologue, steps);
+  add(program.body, steps * program.micro_batches);
+  add(program.epilogues.at("apply"), steps);
+  return sum;
+}
+
+Difference compare(const Outcome& one, const Outcome& other) {
+  Difference difference;
+  const auto note = [&](double d, const std::string& where) {
+    if (d > difference.worst || std::isnan(d)) difference = {std::isnan(d) ? INFINITY : d, where};
+  };
+  for (std::size_t s = 0; s < one.losses.size(); ++s)
+    note(std::abs(one.losses[s] - other.losses[s]) / std::max(std::abs(one.losses[s]), 1e-3),
+         fmt::format("loss of step {}: {} and {}", s + 1, one.losses[s], other.losses[s]));
+  const auto tensors = [&](const Tensors& a, const Tensors& b, const std::string& what) {
+    for (const auto& [name, x] : a) {
+      const auto& y = b.at(name);
+      double largest = 1e-4;  // below that a gradient is rounding noise
+      for (const auto v : x) largest = std::max(largest, std::abs(static_cast<double>(v)));
+      for (std::size_t i = 0; i < x.size(); ++i)
+        note(std::abs(static_cast<double>(x[i]) - y[i]) / largest,
+             fmt::format("{} {}[{}]: {} and {}", what, name, i, x[i], y[i]));
+    }
+  };
+  tensors(one.gradients, other.gradients, "gradient of");
+  tensors(one.weights, other.weights, "weight");
+  return difference;
+}
+
+}  // namespace tessera::equality
