@@ -66,7 +66,7 @@ class NodeGroup {
   std::byte* staging(int member) const { return shared(member).staging; }
   std::int64_t staging_bytes() const { return memory_.staging_bytes; }
   /// How much of it a round should use, so that it stays in the caches.
-  std::int64_t part_bytes() const { return std::min<std::int64_t>(512 << 10, staging_bytes()); }
+  std::int64_t part_bytes() const { return std::min<std::int64_t>(1024 << 10, staging_bytes()); }
 
   /// Whether this memory of the own rank lies in its communication region, and its offset there.
   bool in_region(const void* data, std::int64_t bytes) const;
