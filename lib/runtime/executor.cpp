@@ -51,12 +51,29 @@ void execute_collective(const Step& step, const partition::CollectiveCall& call,
   }
 }
 
-void execute(const Step& step, const device::StepParams& params) {
+/// Tells the world, while it lives, what a wait is for.
+class WhatIsDone {
+ public:
+  WhatIsDone(comm::World& world, comm::Context context) : world_(world), context_(context) {
+    world_.set_context(&context_);
+  }
+  WhatIsDone(const WhatIsDone&) = delete;
+  WhatIsDone& operator=(const WhatIsDone&) = delete;
+  ~WhatIsDone() { world_.set_context(nullptr); }
+
+ private:
+  comm::World& world_;
+  comm::Context context_;
+};
+
+void execute(const Step& step, const device::StepParams& params, comm::World& world) {
   const auto& operands = step.of(params.micro_batch);
-  if (step.kernel)
+  if (step.kernel) {
     step.kernel->run(operands.inputs.data(), operands.outputs.data(), params);
-  else
-    execute_collective(step, std::get<partition::CollectiveCall>(step.instruction->what), operands);
+    return;
+  }
+  const WhatIsDone done(world, {step.what, step.index, params.step});
+  execute_collective(step, std::get<partition::CollectiveCall>(step.instruction->what), operands);
 }
 
 }  // namespace
@@ -108,7 +125,7 @@ const ProgramImage& Executor::Impl::program(const std::string& name) const {
 
 void Executor::Impl::run_section(const SectionImage& section, const device::StepParams& params) {
   if (!streams || section.of_stream[kComm].empty()) {
-    for (const auto& step : section.steps) execute(step, params);
+    for (const auto& step : section.steps) execute(step, params, world);
     return;
   }
   const auto compute = [&] { run_stream(section, kCompute, params); };
@@ -120,7 +137,7 @@ void Executor::Impl::run_stream(const SectionImage& section, int stream, const d
   for (const int index : section.of_stream[static_cast<std::size_t>(stream)]) {
     const auto& step = section.steps[static_cast<std::size_t>(index)];
     streams->wait_for(1 - stream, step.wait_for);
-    execute(step, params);
+    execute(step, params, world);
     streams->advance(stream);
   }
 }
@@ -136,6 +153,7 @@ Executor::Executor(const partition::Plan& plan, device::Device& device, comm::Wo
            "rank {} on {} has another plan than rank 0 (hash {} and {}); do all nodes run the same build?", rank,
            world.host(), hashes[rank], hashes[0]);
 
+  world.set_deadline(options.time_limit_s);
   impl_->allocate();
   for (std::size_t s = 0; s < plan.state.size(); ++s) impl_->state_by_path[plan.state[s].variable.path] = s;
   ImageMaker maker(plan, impl_->pools, device, world);

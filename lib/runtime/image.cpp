@@ -31,6 +31,16 @@ const partition::ProgramValue& value_of(const Program& program, int value) {
   return program.values[static_cast<std::size_t>(value)];
 }
 
+/// For the sentence of a wait that fails.
+std::string describe(const Program& program, const CollectiveCall& call) {
+  constexpr std::string_view kGradient = "grad ";
+  const auto& name = value_of(program, call.segments.at(0).in).name;
+  const bool is_gradient = name.starts_with(kGradient);
+  return fmt::format("{} of {}{}{}", to_string(call.kind), is_gradient ? name.substr(kGradient.size()) : name,
+                     is_gradient ? "'s gradient" : "",
+                     call.segments.size() > 1 ? fmt::format(" and {} more", call.segments.size() - 1) : "");
+}
+
 bool is_input(const Program& program, int value) {
   return std::find(program.inputs.begin(), program.inputs.end(), value) != program.inputs.end();
 }
@@ -96,6 +106,7 @@ SectionImage ImageMaker::make_section(const Program& program, const Section& sec
   for (const auto& instruction : section.instructions) {
     Step step;
     step.instruction = &instruction;
+    step.index = static_cast<int>(image.steps.size());
     for (const int wait : instruction.waits) {
       TESSERA_CHECK(wait >= 0 && wait < static_cast<int>(ordinal.size()), "a wait for instruction {}", wait);
       const auto& other = section.instructions[static_cast<std::size_t>(wait)];
@@ -151,6 +162,7 @@ void ImageMaker::prepare(Step& step, const Program& program, const KernelCall& c
 void ImageMaker::prepare(Step& step, const Program& program, const CollectiveCall& call, Part part) {
   const auto group = plan_.mesh.group(world_.rank(), call.axes);
   step.communicator = &world_.communicator(group);
+  step.what = describe(program, call);
   step.reduce = call.reduce == graph::ReduceKind::kMax ? comm::Reduce::kMax : comm::Reduce::kSum;
   if (call.kind == CollectiveKind::kBoxExchange) {
     TESSERA_CHECK(call.segments.size() == 1, "a box exchange of {} segments", call.segments.size());

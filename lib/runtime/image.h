@@ -25,6 +25,7 @@ struct Pools {
 /// pointers are kept for each of them.
 struct Step {
   const partition::Instruction* instruction = nullptr;
+  int index = 0;              // of the instruction in its section
   std::int64_t wait_for = 0;  // instructions of the other stream that must have ended
 
   device::Kernel* kernel = nullptr;  // null for a collective
@@ -36,6 +37,7 @@ struct Step {
   std::vector<Operands> operands;  // one, or one a micro-batch
 
   comm::Communicator* communicator = nullptr;  // null for a kernel
+  std::string what;                            // "all_reduce of dense_1/kernel's gradient"
   comm::Reduce reduce = comm::Reduce::kSum;
   BoxTransfers transfers;
 
