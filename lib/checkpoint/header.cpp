@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -203,7 +204,8 @@ Header parse_header(std::string_view json, std::int64_t data_start, std::int64_t
 
 std::string make_header(std::vector<TensorSpec> tensors, std::map<std::string, StoredTensor>& placed) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    return std::tuple(-size_of(a.dtype), std::cref(a.name)) < std::tuple(-size_of(b.dtype), std::cref(b.name));
+    const auto bytes_a = size_of(a.dtype), bytes_b = size_of(b.dtype);
+    return bytes_a != bytes_b ? bytes_a > bytes_b : a.name < b.name;
   });
   std::string json = R"({"__metadata__":{"format":"pt"})";
   std::int64_t at = 0;

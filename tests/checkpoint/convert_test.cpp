@@ -47,7 +47,7 @@ TEST(Convert, EverySmallFloatComesBack) {
       std::uint16_t back = 0;
       convert(&small, dtype, &wide, DType::kF32, 1);
       convert(&wide, DType::kF32, &back, dtype, 1);
-      if (!std::isnan(wide)) ASSERT_EQ(back, small) << to_string(dtype);
+      ASSERT_TRUE(back == small || std::isnan(wide)) << to_string(dtype) << " " << bits;
     }
   }
 }

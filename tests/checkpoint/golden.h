@@ -17,7 +17,7 @@ inline std::string golden() {
                      R"("a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
                      R"("b":{"dtype":"I32","shape":[],"data_offsets":[24,28]},)"
                      R"("c":{"dtype":"BOOL","shape":[2],"data_offsets":[28,30]}})"
-                     "       ") +
+                     "  ") +
          std::string(
              "\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40\x00\x00\xa0\x40"
              "\x07\x00\x00\x00"

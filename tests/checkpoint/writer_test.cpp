@@ -11,7 +11,7 @@
 #include "checkpoint/golden.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/temporary_folder.h"
-#include "config/error_text.h"
+#include "core/error_text.h"
 
 namespace tessera::checkpoint {
 namespace {

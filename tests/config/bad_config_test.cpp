@@ -1,8 +1,8 @@
 // Every mistake is an error that names its place: the exact sentences.
 #include <gtest/gtest.h>
 
-#include "config/error_text.h"
 #include "config/spec.h"
+#include "core/error_text.h"
 
 namespace tessera::config {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "config/error_text.h"
+#include "core/error_text.h"
 
 namespace tessera::config {
 namespace {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "config/error_text.h"
 #include "config/layer_names.h"
 #include "config/spec.h"
+#include "core/error_text.h"
 
 namespace tessera::config {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "config/error_text.h"
+#include "core/error_text.h"
 #include "core/text.h"
 
 namespace tessera::config {
