@@ -27,9 +27,9 @@ void Messages::add(MPI_Request request) {
 }
 
 void Messages::wait(const char* what) {
-  constexpr int kSpins = 2000;
-  constexpr int kYields = 200;
-  constexpr auto kNap = std::chrono::microseconds(50);
+  const int spins = spin_ ? 2000 : 0;
+  const int yields = spin_ ? 200 : 10;
+  constexpr auto kNap = std::chrono::microseconds(20);
   constexpr auto kLook = std::chrono::milliseconds(20);
   const auto done = [&] {
     int flag = 0;
@@ -39,8 +39,8 @@ void Messages::wait(const char* what) {
   const auto start = std::chrono::steady_clock::now();
   auto looked = start;
   for (int tries = 0; !done(); ++tries) {
-    if (tries < (spin_ ? kSpins : 0)) continue;
-    if (tries < kSpins + kYields) {
+    if (tries < spins) continue;
+    if (tries < spins + yields) {
       sched_yield();
       continue;
     }

@@ -20,6 +20,9 @@
 namespace tessera::comm {
 namespace {
 
+/// Deadlines that a wait for another node lasts: inside the node where a rank is missing it is known which, so that
+/// one's sentence comes first.
+constexpr double kMessagePatience = 1.1;
 constexpr std::int64_t kStagingBytes = 1 << 20;
 
 bool is_crowded(int ranks_of_host) { return ranks_of_host > sysconf(_SC_NPROCESSORS_ONLN); }
@@ -32,6 +35,7 @@ class MpiWorld final : public World {
         window_(session_.node, control_bytes_ + kStagingBytes, "the control of collectives"),
         control_(reinterpret_cast<NodeControl*>(window_.data(0))),
         watch_(make_watch(1)),
+        message_watch_(make_watch(kMessagePatience)),
         patient_watch_(make_watch(kControlPatience)),
         messages_(session_.world, patient_watch_, is_crowded(session_.local_size)) {
     control_bytes_ = NodeControl::bytes(session_.node_size);
@@ -143,7 +147,7 @@ class MpiWorld final : public World {
       const auto me = watch_.name_of(rank()) + ": ";
       std::fprintf(stderr, "%s%s\n", sentence.starts_with(me) ? "" : me.c_str(), sentence.c_str());
       std::fflush(nullptr);
-      MPI_Abort(session_.world, exit_code);
+      MPI_Abort(MPI_COMM_WORLD, exit_code);
     } else {
       std::this_thread::sleep_for(
           std::chrono::seconds(10));  // another rank of the node ends the job, with its sentence
@@ -203,9 +207,10 @@ class MpiWorld final : public World {
     constexpr std::int64_t kTags = 32767;  // what every MPI has
     std::int64_t tag = 0;
     for (const auto world_rank : ranks) tag = (tag * 31 + world_rank + 1) % kTags;
+    if (message_memory_ == nullptr) message_memory_ = std::make_unique<MessageMemory>(kStagingBytes);
     return std::make_unique<NodesCommunicator>(world_ranks, nodes, own, std::move(local),
-                                               Messages(session_.world, watch_, crowded), static_cast<int>(tag),
-                                               counters_);
+                                               Messages(session_.world, message_watch_, crowded), static_cast<int>(tag),
+                                               *message_memory_, counters_);
   }
 
   Session session_;
@@ -215,9 +220,10 @@ class MpiWorld final : public World {
   NodeControl* control_;
   NodeMemory memory_;
   Counters counters_;
-  Watch watch_, patient_watch_;
+  Watch watch_, message_watch_, patient_watch_;
   Messages messages_;  // of the control plane
   SelfCommunicator self_;
+  std::unique_ptr<MessageMemory> message_memory_;  // where a group lies on several nodes
   std::map<std::vector<std::int64_t>, std::unique_ptr<Communicator>> groups_;
 };
 

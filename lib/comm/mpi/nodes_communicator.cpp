@@ -12,7 +12,8 @@
 namespace tessera::comm {
 
 NodesCommunicator::NodesCommunicator(std::vector<int> world_ranks, std::vector<std::vector<int>> nodes, int own,
-                                     NodeGroup local, Messages messages, int tag, Counters& counters)
+                                     NodeGroup local, Messages messages, int tag, MessageMemory& memory,
+                                     Counters& counters)
     : world_ranks_(std::move(world_ranks)),
       nodes_(std::move(nodes)),
       places_(world_ranks_.size()),
@@ -22,6 +23,7 @@ NodesCommunicator::NodesCommunicator(std::vector<int> world_ranks, std::vector<s
       tag_(tag),
       counters_(counters),
       owners_(members(0)),
+      memory_(memory),
       from_locals_(static_cast<std::size_t>(local_.size())),
       from_nodes_(nodes_.size()) {
   for (int node = 0; node < this->nodes(); ++node) {
@@ -31,9 +33,6 @@ NodesCommunicator::NodesCommunicator(std::vector<int> world_ranks, std::vector<s
     }
   }
   here_ = place(own_);
-  const auto bytes = 2 * local_.staging_bytes();  // slices are rounded up
-  mine_ = AlignedBytes(bytes);
-  theirs_ = AlignedBytes(bytes);
 }
 
 /// handle(sequence, begin, end, post) for windows so small that `rows` rows of one fit in the staging memory; a round
@@ -63,11 +62,11 @@ void NodesCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype
       const auto [first, last] = slice(end - begin, here_.index, owners_);
       const auto at = first * sequence.size;
       for (int k = 0; k < local_.size(); ++k) from_locals_[static_cast<std::size_t>(k)] = local_.staging(k) + at;
-      to_[0] = mine_.data();
+      to_[0] = memory_.mine.data();
       comm::reduce(dtype, reduce, from_locals_, to_, last - first);
       sum_between_nodes(dtype, reduce, last - first);
       for (int k = 0; k < local_.size(); ++k) {
-        copy_bytes(local_.staging(k) + at, mine_.data(), (last - first) * sequence.size);
+        copy_bytes(local_.staging(k) + at, memory_.mine.data(), (last - first) * sequence.size);
       }
     }
     local_.round(Kind::kAllReduce, post);
@@ -76,27 +75,27 @@ void NodesCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype
   for_each_window(Kind::kAllReduce, pieces, dtype, reduce, 1, 1, handle);
 }
 
-/// `count` elements of `mine_` of the owners with the own index on all nodes: each sums a part, then all collect the
+/// `count` elements of `mine` of the owners with the own index on all nodes: each sums a part, then all collect the
 /// parts.
 void NodesCommunicator::sum_between_nodes(DType dtype, Reduce reduce, std::int64_t count) {
   const auto size = size_of(dtype);
   const auto part = [&](int node) { return slice(count, node, nodes()); };
   const auto peer = [&](int node) { return world_rank(member(node, here_.index)); };
   const auto bytes_of_part = [&](int node) { return (part(node).second - part(node).first) * size; };
-  auto* own = mine_.data() + part(here_.node).first * size;
+  auto* own = memory_.mine.data() + part(here_.node).first * size;
   const auto own_bytes = bytes_of_part(here_.node);
   for (int node = 0; node < nodes(); ++node) {
-    from_nodes_[static_cast<std::size_t>(node)] = node == here_.node ? own : theirs_.data() + node * own_bytes;
+    from_nodes_[static_cast<std::size_t>(node)] = node == here_.node ? own : memory_.theirs.data() + node * own_bytes;
     if (node == here_.node) continue;
-    messages_.receive(theirs_.data() + node * own_bytes, own_bytes, peer(node), tag_);
-    messages_.send(mine_.data() + part(node).first * size, bytes_of_part(node), peer(node), tag_);
+    messages_.receive(memory_.theirs.data() + node * own_bytes, own_bytes, peer(node), tag_);
+    messages_.send(memory_.mine.data() + part(node).first * size, bytes_of_part(node), peer(node), tag_);
   }
   messages_.wait("all_reduce");
   to_[0] = own;
   comm::reduce(dtype, reduce, from_nodes_, to_, own_bytes / size);
   for (int node = 0; node < nodes(); ++node) {
     if (node == here_.node) continue;
-    messages_.receive(mine_.data() + part(node).first * size, bytes_of_part(node), peer(node), tag_);
+    messages_.receive(memory_.mine.data() + part(node).first * size, bytes_of_part(node), peer(node), tag_);
     messages_.send(own, own_bytes, peer(node), tag_);
   }
   messages_.wait("all_reduce");
@@ -116,20 +115,20 @@ void NodesCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType d
       comm::reduce(dtype, reduce, from_locals_, to_, width);
     };
     for (int node = 0; node < nodes(); ++node) {
-      from_nodes_[static_cast<std::size_t>(node)] = theirs_.data() + node * row;
+      from_nodes_[static_cast<std::size_t>(node)] = memory_.theirs.data() + node * row;
       if (node == here_.node) continue;
-      messages_.receive(theirs_.data() + node * row, row, world_rank(deputy(node, own_)), tag_);
+      messages_.receive(memory_.theirs.data() + node * row, row, world_rank(deputy(node, own_)), tag_);
     }
     for (int member = 0; member < size(); ++member) {
       if (!is_deputy_for(member)) continue;
-      sum_here(member, mine_.data() + member * row);
-      messages_.send(mine_.data() + member * row, row, world_rank(member), tag_);
+      sum_here(member, memory_.mine.data() + member * row);
+      messages_.send(memory_.mine.data() + member * row, row, world_rank(member), tag_);
     }
-    sum_here(own_, theirs_.data() + here_.node * row);
+    sum_here(own_, memory_.theirs.data() + here_.node * row);
     messages_.wait("reduce_scatter");
-    to_[0] = mine_.data();
+    to_[0] = memory_.mine.data();
     comm::reduce(dtype, reduce, from_nodes_, to_, width);
-    sequence.unpack(begin, end, mine_.data(), 0);
+    sequence.unpack(begin, end, memory_.mine.data(), 0);
   };
   for_each_window(Kind::kReduceScatter, pieces, dtype, reduce, size(), size(), handle);
 }
@@ -162,14 +161,14 @@ void NodesCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype
     sequence.pack(begin, end, staging, end - begin);
     for (int member = 0; member < size(); ++member) {
       if (place(member).node == here_.node) continue;
-      messages_.receive(theirs_.data() + member * row, row, world_rank(member), tag_);
+      messages_.receive(memory_.theirs.data() + member * row, row, world_rank(member), tag_);
       messages_.send(staging + member * row, row, world_rank(member), tag_);
     }
     messages_.wait("all_to_all");
     local_.round(Kind::kAllToAll, post);
     for (int member = 0; member < size(); ++member) {
       const auto [node, index] = place(member);
-      const auto* from = node == here_.node ? local_.staging(index) + own_ * row : theirs_.data() + member * row;
+      const auto* from = node == here_.node ? local_.staging(index) + own_ * row : memory_.theirs.data() + member * row;
       sequence.unpack(begin, end, from, member);
     }
   };
@@ -191,16 +190,16 @@ void NodesCommunicator::box_exchange(const void* in, const std::vector<BoxTransf
       const BoxBytes to(sends, member, bytes), from(receives, member, bytes);
       longest = std::max({longest, to.length(), from.length()});
       const auto [begin, end] = part(to, at);
-      auto* slot = mine_.data() + member * width;
+      auto* slot = memory_.mine.data() + member * width;
       to.pack(in, begin, end, slot);
-      messages_.receive(theirs_.data() + member * width, part(from, at).second - at, world_rank(member), tag_);
+      messages_.receive(memory_.theirs.data() + member * width, part(from, at).second - at, world_rank(member), tag_);
       messages_.send(slot, end - begin, world_rank(member), tag_);
     }
     messages_.wait("box_exchange");
     for (int member = 0; member < size(); ++member) {
       if (place(member).node == here_.node) continue;
       const BoxBytes from(receives, member, bytes);
-      from.unpack(out, at, part(from, at).second, theirs_.data() + member * width);
+      from.unpack(out, at, part(from, at).second, memory_.theirs.data() + member * width);
     }
   }
 }
@@ -211,8 +210,8 @@ void NodesCommunicator::barrier() {
   if (here_.index == 0) {
     for (int node = 0; node < nodes(); ++node) {
       if (node == here_.node) continue;
-      messages_.receive(theirs_.data() + node, 1, world_rank(member(node, 0)), tag_);
-      messages_.send(mine_.data(), 1, world_rank(member(node, 0)), tag_);
+      messages_.receive(memory_.theirs.data() + node, 1, world_rank(member(node, 0)), tag_);
+      messages_.send(memory_.mine.data(), 1, world_rank(member(node, 0)), tag_);
     }
     messages_.wait("barrier");
   }

@@ -9,6 +9,13 @@
 
 namespace tessera::comm {
 
+/// What goes to and comes from other nodes in one round: of a world, because its collectives follow one another.
+struct MessageMemory {
+  explicit MessageMemory(std::int64_t staging_bytes)  // slices are rounded up
+      : mine(2 * staging_bytes), theirs(2 * staging_bytes) {}
+  AlignedBytes mine, theirs;
+};
+
 /// Collectives of a group that lies on several nodes: through the staging memory inside a node, by messages between
 /// nodes. What is summed is summed in rank order inside a node, then in the order of the nodes (that of their first
 /// member), on one owner.
@@ -17,7 +24,7 @@ class NodesCommunicator final : public Communicator {
   /// `world_ranks`: of the group; `nodes`: by node the members (indices in the group), in order; `own`: the own index;
   /// `local`: the members of the own node. `tag`: the same on all members.
   NodesCommunicator(std::vector<int> world_ranks, std::vector<std::vector<int>> nodes, int own, NodeGroup local,
-                    Messages messages, int tag, Counters& counters);
+                    Messages messages, int tag, MessageMemory& memory, Counters& counters);
 
   int rank() const override { return own_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }
@@ -58,8 +65,8 @@ class NodesCommunicator final : public Communicator {
   Messages messages_;
   int tag_;
   Counters& counters_;
-  int owners_;                  // members that every node has
-  AlignedBytes mine_, theirs_;  // what goes to and comes from other nodes
+  int owners_;  // members that every node has
+  MessageMemory& memory_;
   std::vector<const std::byte*> from_locals_, from_nodes_;
   std::vector<std::byte*> to_ = {nullptr};
 };
