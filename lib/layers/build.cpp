@@ -1,8 +1,6 @@
 #include "layers/build.h"
 
-#include <algorithm>
 #include <map>
-#include <set>
 
 #include "layers/layer.h"
 #include "layers/loss.h"
@@ -49,9 +47,8 @@ class ModelBuilder {
 
   graph::Model build() {
     add_inputs();
-    for (const auto& layer : spec_.model.layers) add_layer(layer);
-    const auto outputs = output_names();
-    refuse_unread(outputs);
+    for (const auto& layer : spec_.model.layers) tensors_.emplace(layer.name, apply(layer));
+    const auto& outputs = spec_.model.outputs;
     if (options_.mode == Mode::kPredict) {
       for (const auto& name : outputs) model_.outputs.push_back({Kind::kPrediction, name, tensors_.at(name).id()});
       model_.main.differentiate(-1);
@@ -64,9 +61,6 @@ class ModelBuilder {
  private:
   void add_inputs() {
     for (const auto& input : spec_.model.inputs) {
-      if (input.name == "y" || input.name == "sample_weight")
-        fail_at(input.pos, ExitCode::kConfig, "an input can't be named '{}': the data's key for {} has that name",
-                input.name, input.name == "y" ? "the targets" : "the sample weights");
       const auto d = input.dtype;
       if (d != DType::kF32 && d != DType::kI32 && d != DType::kI64 && d != DType::kU8 && d != DType::kBool)
         fail_at(
@@ -76,81 +70,24 @@ class ModelBuilder {
             input.name, to_string(d));
       Shape shape{options_.rows};
       shape.insert(shape.end(), input.shape.begin(), input.shape.end());
-      name(input.name, input.pos);
       tensors_.emplace(input.name, b_.input(input.name, shape, d));
     }
   }
 
-  void name(const std::string& name, const SourcePos& pos) {
-    if (tensors_.contains(name))
-      fail_at(pos, ExitCode::kConfig, "the name '{}' is used twice; layers and inputs need names of their own", name);
-  }
-
-  void add_layer(const config::LayerSpec& layer) {
-    name(layer.name, layer.pos);
+  Tensor apply(const config::LayerSpec& layer) {
     std::vector<Tensor> inputs;
-    for (const auto& input : layer.inputs) {
-      const auto it = tensors_.find(input);
-      if (it == tensors_.end()) {
-        std::vector<std::string> known;
-        for (const auto& [other, tensor] : tensors_) known.push_back(other);
-        fail_at(layer.pos, ExitCode::kConfig, "{} '{}' reads '{}', which is no input or layer before it{}", layer.type,
-                layer.name, input, did_you_mean(input, known));
-      }
-      inputs.push_back(it->second);
-      read_.insert(input);
-    }
-    tensors_.emplace(layer.name, apply(layer, inputs));
-  }
-
-  Tensor apply(const config::LayerSpec& layer, const std::vector<Tensor>& inputs) {
+    for (const auto& input : layer.inputs) inputs.push_back(tensors_.at(input));
     if (layer.type != "Shared") {
       applied_[layer.name] = {&layer, 1};
       return layer_registry().get(layer.type, layer.pos).apply(b_, layer, 0, inputs);
     }
-    struct SharedConfig {
-      std::string layer;
-    };
-    const config::Fields<SharedConfig> fields("Shared", {config::field("layer", &SharedConfig::layer)});
-    const auto of = fields.read(layer.arguments, layer.pos).layer;
-    const auto it = applied_.find(of);
-    if (it == applied_.end()) {
-      std::vector<std::string> known;
-      for (const auto& [other, application] : applied_) known.push_back(other);
-      fail_at(layer.pos, ExitCode::kConfig, "Shared '{}': there is no layer '{}' before it{}", layer.name, of,
-              did_you_mean(of, known));
-    }
-    auto again = *it->second.layer;
+    const config::Node* name = layer.arguments.find("layer");
+    TESSERA_CHECK(name != nullptr, "Shared '{}' names no layer", layer.name);
+    auto& shared = applied_.at(name->as_text("layer"));
+    auto again = *shared.layer;
     again.call = layer.call;
     again.pos = layer.pos;
-    return layer_registry().get(again.type, again.pos).apply(b_, again, it->second.count++, inputs);
-  }
-
-  std::vector<std::string> output_names() const {
-    if (spec_.model.layers.empty()) fail_at(spec_.model.pos, ExitCode::kConfig, "the model has no layers");
-    if (spec_.model.outputs.empty()) return {spec_.model.layers.back().name};
-    for (const auto& name : spec_.model.outputs) {
-      if (tensors_.contains(name)) continue;
-      std::vector<std::string> known;
-      for (const auto& layer : spec_.model.layers) known.push_back(layer.name);
-      fail_at(spec_.model.pos, ExitCode::kConfig, "outputs: there is no layer '{}'{}", name, did_you_mean(name, known));
-    }
-    return spec_.model.outputs;
-  }
-
-  /// Keras would leave such a layer out of the model without a word.
-  void refuse_unread(const std::vector<std::string>& outputs) const {
-    std::set<std::string> read = read_;
-    read.insert(outputs.begin(), outputs.end());
-    for (const auto& layer : spec_.model.layers)
-      if (!read.contains(layer.name))
-        fail_at(layer.pos, ExitCode::kConfig,
-                "the output of {} '{}' is read by nobody; name it in the inputs of a layer or in outputs", layer.type,
-                layer.name);
-    for (const auto& input : spec_.model.inputs)
-      if (!read.contains(input.name))
-        fail_at(input.pos, ExitCode::kConfig, "input '{}' is read by no layer; name it in the inputs of one",
-                input.name);
+    return layer_registry().get(again.type, again.pos).apply(b_, again, shared.count++, inputs);
   }
 
   void add_training(const std::vector<std::string>& outputs) {
@@ -203,7 +140,6 @@ class ModelBuilder {
   Builder b_;
   std::map<std::string, Tensor> tensors_;  // by layer and input
   std::map<std::string, Applied> applied_;
-  std::set<std::string> read_;
 };
 
 template <typename Class>
