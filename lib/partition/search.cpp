@@ -76,7 +76,7 @@ Search::Result Search::run(double saved_byte_fs, const std::optional<SolverInput
     complete = complete && count <= most_strategies_;
     cardinalities.push_back(static_cast<int>(count));
   }
-  const auto order = order_of(cardinalities);
+  const auto& order = order_of(cardinalities);
   const bool joint =
       complete && order.largest_table < std::max(2.0, static_cast<double>(input_.table_limit));  // 1: nothing to choose
   auto result = joint ? run_joint(order) : run_by_axis();
@@ -111,10 +111,14 @@ void Search::set_price(double saved_byte_fs) {
   pricer_.emplace(input_, problem_, cost_, maker_, moves_, quiet_, saved_byte_fs);
 }
 
-EliminationOrder Search::order_of(const std::vector<int>& cardinalities) const {
-  std::vector<std::pair<int, int>> pairs;
-  for (const auto& edge : problem_.edges) pairs.emplace_back(edge.from, edge.to);
-  return elimination_order(cardinalities, pairs);
+const EliminationOrder& Search::order_of(const std::vector<int>& cardinalities) {
+  const auto [found, is_new] = orders_.try_emplace(cardinalities);
+  if (is_new) {
+    std::vector<std::pair<int, int>> pairs;
+    for (const auto& edge : problem_.edges) pairs.emplace_back(edge.from, edge.to);
+    found->second = elimination_order(cardinalities, pairs);
+  }
+  return found->second;
 }
 
 const Search::Set& Search::make_set(int kind, const std::vector<Combination>& combinations,
@@ -215,7 +219,29 @@ std::vector<Combination> Search::start() const {
   return current;
 }
 
+const Search::Step& Search::improve(const std::vector<Combination>& current, mesh::Axis axis) {
+  const auto [found, is_new] = steps_.try_emplace({axis, current});
+  auto& step = found->second;
+  if (!is_new) return step;
+  std::vector<const Set*> sets;
+  std::vector<int> cardinalities;
+  for (std::size_t v = 0; v < current.size(); ++v) {
+    sets.push_back(&axis_set(problem_.vertices[v].kind, current[v], axis));
+    cardinalities.push_back(static_cast<int>(sets.back()->strategies.size()));
+  }
+  const auto& order = order_of(cardinalities);
+  const auto choice = minimise(sets, order);
+  step.cost = choice.cost;
+  step.table = order.largest_table;
+  for (std::size_t v = 0; v < sets.size(); ++v) {
+    step.next.push_back(sets[v]->combinations[at(choice.index[v])]);
+    step.chosen.push_back(sets[v]->strategies[at(choice.index[v])]);
+  }
+  return step;
+}
+
 Search::Result Search::run_by_axis() {
+  steps_.clear();
   std::vector<mesh::Axis> batch, rest;
   for (mesh::Axis axis = 0; axis < input_.mesh->axis_count(); ++axis) {
     const bool free =
@@ -225,38 +251,27 @@ Search::Result Search::run_by_axis() {
         std::find(input_.batch_axes.begin(), input_.batch_axes.end(), axis) != input_.batch_axes.end();
     (splits_batch ? batch : rest).push_back(axis);
   }
-  std::optional<Result> best;
-  double largest = 1;
+  const Step* best = nullptr;
   for (const auto& tail : axis_orders(rest)) {
     auto axes = batch;
     axes.insert(axes.end(), tail.begin(), tail.end());
     auto current = start();
-    Result result;
+    const Step* last = nullptr;
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      const auto before = result.cost;
+      const Step* before = last;
       for (const auto axis : axes) {
-        std::vector<const Set*> sets;
-        std::vector<int> cardinalities;
-        for (std::size_t v = 0; v < current.size(); ++v) {
-          sets.push_back(&axis_set(problem_.vertices[v].kind, current[v], axis));
-          cardinalities.push_back(static_cast<int>(sets.back()->strategies.size()));
-        }
-        const auto order = order_of(cardinalities);
-        largest = std::max(largest, order.largest_table);
-        const auto choice = minimise(sets, order);
-        result.cost = choice.cost;
-        result.chosen.clear();
-        for (std::size_t v = 0; v < sets.size(); ++v) {
-          result.chosen.push_back(sets[v]->strategies[at(choice.index[v])]);
-          current[v] = sets[v]->combinations[at(choice.index[v])];
-        }
+        last = &improve(current, axis);
+        current = last->next;
       }
-      if (sweep > 0 && result.cost == before) break;
+      if (before != nullptr && last->cost == before->cost) break;
     }
-    if (!best || result.cost < best->cost) best = std::move(result);
+    if (best == nullptr || last->cost < best->cost) best = last;
   }
-  best->table = largest;
-  return *best;
+  Result result;
+  result.cost = best->cost;
+  result.chosen = best->chosen;
+  for (const auto& [key, step] : steps_) result.table = std::max(result.table, step.table);
+  return result;
 }
 
 }  // namespace tessera::partition

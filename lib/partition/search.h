@@ -47,6 +47,13 @@ class Search {
     Choices choices;
     std::vector<Combination> all;  // all axes together; cut off above most_strategies_
   };
+  /// The best choice on one axis, all others as they were.
+  struct Step {
+    Cost cost = 0;
+    double table = 0;
+    std::vector<Combination> next;
+    std::vector<std::shared_ptr<const Strategy>> chosen;
+  };
   struct Choice {
     Cost cost = 0;
     std::vector<int> index;  // into the sets
@@ -57,12 +64,13 @@ class Search {
   const Set& make_set(int kind, const std::vector<Combination>& combinations, const std::vector<int>& key);
   const Set& joint_set(int kind);
   const Set& axis_set(int kind, const Combination& current, mesh::Axis axis);
-  EliminationOrder order_of(const std::vector<int>& cardinalities) const;
+  const EliminationOrder& order_of(const std::vector<int>& cardinalities);
   Choice minimise(const std::vector<const Set*>& sets, const EliminationOrder& order);
   TablePtr edge_table(const Edge& edge, const Set& from, const Set& to);
   TablePtr with_ban(const Table& table, const Set& from, const Set& to);
   Result run_joint(const EliminationOrder& order);
   Result run_by_axis();
+  const Step& improve(const std::vector<Combination>& current, mesh::Axis axis);
   std::vector<Combination> start() const;
   [[noreturn]] void fail_at_vertex(const Vertex& vertex) const;
 
@@ -80,6 +88,8 @@ class Search {
   std::vector<Kind> kinds_;
   std::optional<EdgePricer> pricer_;
   std::optional<Eliminator> eliminator_;
+  std::map<std::vector<int>, EliminationOrder> orders_;
+  std::map<std::pair<mesh::Axis, std::vector<Combination>>, Step> steps_;  // sweeps in other orders meet again
   std::map<std::vector<int>, Set> sets_;
   std::map<std::tuple<int, int, int>, TablePtr> edge_tables_;
 };

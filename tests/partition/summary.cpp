@@ -118,4 +118,20 @@ std::int64_t time_from_moves(const SolverInput& input, const Assignment& a) {
   return time;
 }
 
+std::int64_t penalty_from_moves(const SolverInput& input, const Assignment& a) {
+  std::int64_t count = 0;
+  for (std::size_t v = 0; v < a.nodes.size(); ++v)
+    for (std::size_t k = 0; k < a.nodes[v].args.size(); ++k) {
+      const auto from = a.nodes[v].args[k];
+      if (!is_variable(a, from)) continue;
+      const auto& home = input.sources.at(a.nodes[at(from)].graph_node).value;
+      for (mesh::Axis axis = 0; axis < input.mesh->axis_count(); ++axis) {
+        const auto here = a.chosen[at(from)]->result[at(axis)];
+        const bool batch = std::find(input.batch_axes.begin(), input.batch_axes.end(), axis) != input.batch_axes.end();
+        count += home[at(axis)] >= 0 && here >= 0 && a.chosen[v]->operands[k][at(axis)] != here && !batch;
+      }
+    }
+  return count;
+}
+
 }  // namespace tessera::partition::testing

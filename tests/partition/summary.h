@@ -11,7 +11,9 @@ namespace tessera::partition::testing {
 /// bwd.inner, update.
 std::string summary(const SolverInput& input, const Assignment& assignment);
 
-/// The time of an assignment, move by move, without the solver's tables.
+/// The time of an assignment, move by move, without the solver's tables. Throws Error (internal) for a forbidden edge.
 std::int64_t time_from_moves(const SolverInput& input, const Assignment& assignment);
+/// Edges and axes that do not split the batch on which a variable leaves its place.
+std::int64_t penalty_from_moves(const SolverInput& input, const Assignment& assignment);
 
 }  // namespace tessera::partition::testing
