@@ -55,15 +55,15 @@ Search::Search(const SolverInput& input, const Problem& problem, const CostModel
 }
 
 void Search::fail_at_vertex(const Vertex& vertex) const {
-  std::string factors;
-  for (const auto& [factor, size] : vertex.traits->rule.sizes)
-    factors += fmt::format("{}{}{} {}", factors.empty() ? "" : ", ", factor == vertex.batch_factor ? "the batch " : "",
-                           factor, size);
+  std::vector<std::string> sizes;
+  for (const auto& [factor, size] : vertex.traits->rule.sizes) {
+    const bool batch = factor == vertex.batch_factor;
+    if (batch || vertex.pin) sizes.push_back(fmt::format("{}{} = {}", batch ? "the batch " : "", factor, size));
+  }
   fail(ExitCode::kConfig,
-       "{} cannot be split over mesh {}: {} must divide over the axes that {}; choose sizes that divide, or another "
-       "mesh",
-       vertex.name, to_string(*input_.mesh), factors,
-       vertex.pin ? "its pinned layout and the batch name" : "split the batch");
+       "{} cannot be split over mesh {}: {} must divide over the axes that split it; choose sizes that divide, or "
+       "another mesh",
+       vertex.name, to_string(*input_.mesh), join(sizes));
 }
 
 Search::Result Search::run(double saved_byte_fs, const std::optional<SolverInput::Ban>& ban) {

@@ -137,10 +137,15 @@ std::string Solver::State::redundancy(const Assignment& a, int node) const {
   const auto& rule = problem.vertices[at(node)].traits->rule;
   const auto n = input.mesh->size(axes);
   std::vector<std::string> odd;
-  for (const auto& [factor, size] : rule.sizes)
-    if (size > 1 && rule.whole.find(factor) == std::string::npos && size % n != 0)
-      odd.push_back(fmt::format("{} = {} does not divide, {}{} would", factor, size,
-                                size > n ? fmt::format("{} or ", size / n * n) : "", size / n * n + n));
+  for (const auto& [factor, size] : rule.sizes) {
+    auto parts = n;  // and those into which other axes split it
+    for (mesh::Axis axis = 0; axis < input.mesh->axis_count(); ++axis)
+      if (a.chosen[at(node)]->factor[at(axis)] == factor) parts *= input.mesh->size(axis);
+    if (size == 1 || rule.whole.find(factor) != std::string::npos || size % parts == 0) continue;
+    const auto below = size / parts * parts;
+    odd.push_back(fmt::format("{} = {} does not divide, {}{} would", factor, size,
+                              below > 0 ? fmt::format("{} or ", below) : "", below + parts));
+  }
   return fmt::format("{} is computed {} times, once a rank of {} {}{}", problem.vertices[at(node)].name, n,
                      axes.size() == 1 ? "axis" : "axes", join(names),
                      odd.empty() ? ": sharing it would cost more than it saves" : "; " + join(odd));
@@ -177,12 +182,21 @@ Within Solver::solve_within(std::int64_t limit, const std::function<std::int64_t
   return best;
 }
 
+// "dense_2/matmul with k over model instead of -: all_reduce over model; backward nothing"
 std::string Solver::State::explain(const Assignment& from, const Assignment& to, int node, int operand) const {
-  const auto ahead = forward_moves(input, to, node, operand);
-  const auto back =
-      to.nodes[at(node)].needs_cotangent && to.nodes[at(to.nodes[at(node)].args[at(operand)])].needs_cotangent
-          ? backward_moves(input, to, node, operand)
-          : std::vector<Move>{};
+  const auto arg = to.nodes[at(node)].args[at(operand)];
+  std::vector<std::string> changes;
+  for (const auto end : {arg, node}) {
+    const auto& before = from.chosen[at(end)]->labels;
+    const auto& after = to.chosen[at(end)]->labels;
+    std::vector<std::string> axes;
+    for (mesh::Axis axis = 0; axis < input.mesh->axis_count(); ++axis)
+      if (before[at(axis)] != after[at(axis)])
+        axes.push_back(fmt::format("{} over {} instead of {}", after[at(axis)], input.mesh->axis_names()[at(axis)],
+                                   before[at(axis)]));
+    if (!axes.empty())
+      changes.push_back(fmt::format("{} with {}", problem.vertices[at(end)].name, join(axes, " and ")));
+  }
   const auto list = [&](const std::vector<Move>& steps) {
     std::vector<std::string> texts;
     for (const auto& move : steps) {
@@ -192,12 +206,10 @@ std::string Solver::State::explain(const Assignment& from, const Assignment& to,
     }
     return texts.empty() ? std::string("nothing to move") : join(texts, ", ");
   };
-  const auto labels = [&](const Assignment& a) { return join(a.chosen[at(node)]->labels, " "); };
-  const auto& name = problem.vertices[at(node)].name;
-  const auto split =
-      labels(from) == labels(to) ? name : fmt::format("{} by {} instead of {}", name, labels(to), labels(from));
-  return fmt::format("{}, reading {}: {}{}", split, to_string(to.operand_layout(node, operand), *input.mesh),
-                     list(ahead), back.empty() ? "" : "; backward " + list(back));
+  auto text = fmt::format("{}: {}", join(changes, ", "), list(forward_moves(input, to, node, operand)));
+  if (to.nodes[at(node)].needs_cotangent && to.nodes[at(arg)].needs_cotangent)
+    text += "; backward " + list(backward_moves(input, to, node, operand));
+  return text;
 }
 
 Alternative Solver::alternative(const Assignment& assignment, int node, int operand) {

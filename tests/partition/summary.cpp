@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "partition/cost.h"
+#include "partition/edge.h"
 
 namespace tessera::partition::testing {
 namespace {
@@ -99,7 +100,7 @@ std::string summary(const SolverInput& input, const Assignment& a) {
   return out.text();
 }
 
-std::int64_t time_from_moves(const SolverInput& input, const Assignment& a) {
+std::optional<std::int64_t> time_from_moves(const SolverInput& input, const Assignment& a) {
   const CostModel cost(*input.mesh, *input.hardware);
   std::int64_t time = 0;
   for (int v = 0; v < static_cast<int>(a.nodes.size()); ++v) {
@@ -107,12 +108,18 @@ std::int64_t time_from_moves(const SolverInput& input, const Assignment& a) {
     time += a.chosen[at(v)]->cost_fs;
     for (int k = 0; k < static_cast<int>(node.args.size()); ++k) {
       const auto from = node.args[at(k)];
-      const auto forward = forward_moves(input, a, v, k);
+      const auto rights = edge_rights(*input.graph, a.nodes[at(from)], node);
+      const auto forward =
+          reshard(*input.mesh, a.result_layout(from), a.operand_layout(v, k), rights.forward_pad, rights.forward_zero);
+      if (!forward) return std::nullopt;
       const auto bytes = global_bytes(input, a, from, false);
-      time += cost.moves(forward, 0, bytes, false);
-      if (reads_operand(a, v, k)) time += cost.moves(forward, first_repeated(*input.mesh, forward), bytes, false);
-      if (node.needs_cotangent && a.nodes[at(from)].needs_cotangent)
-        time += cost.moves(backward_moves(input, a, v, k), 0, global_bytes(input, a, from, true), is_variable(a, from));
+      time += cost.moves(*forward, 0, bytes, false);
+      if (reads_operand(a, v, k)) time += cost.moves(*forward, first_repeated(*input.mesh, *forward), bytes, false);
+      if (!node.needs_cotangent || !a.nodes[at(from)].needs_cotangent) continue;
+      const auto backward = reshard(*input.mesh, a.cotangent_layout(v, k), a.result_cotangent_layout(from),
+                                    rights.backward_partial, rights.backward_partial);
+      if (!backward) return std::nullopt;
+      time += cost.moves(*backward, 0, global_bytes(input, a, from, true), is_variable(a, from));
     }
   }
   return time;
@@ -132,6 +139,21 @@ std::int64_t penalty_from_moves(const SolverInput& input, const Assignment& a) {
       }
     }
   return count;
+}
+
+std::int64_t saved_bytes(const SolverInput& input, const Assignment& a) {
+  double sum = 0;
+  for (int v = 0; v < static_cast<int>(a.nodes.size()); ++v)
+    for (int k = 0; k < static_cast<int>(a.nodes[at(v)].args.size()); ++k) {
+      if (!reads_operand(a, v, k)) continue;
+      const auto from = a.nodes[at(v)].args[at(k)];
+      const auto moves = forward_moves(input, a, v, k);
+      const auto first = first_repeated(*input.mesh, moves);
+      if (first == 0 && (a.nodes[at(from)].hub || is_variable(a, from))) continue;  // kept once, there
+      const auto kept = first < moves.size() ? moves[first].before : a.operand_layout(v, k);
+      sum += static_cast<double>(global_bytes(input, a, from, false)) / static_cast<double>(shards(*input.mesh, kept));
+    }
+  return static_cast<std::int64_t>(sum);
 }
 
 }  // namespace tessera::partition::testing
