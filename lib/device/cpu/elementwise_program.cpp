@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 
 #include "core/error.h"
@@ -22,12 +23,16 @@ const StepKind& find_kind(const std::string& name) {
   fail(ExitCode::kInternal, "internal error: elementwise has no op '{}'{}", name, did_you_mean(name, names));
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);)
-    if (!part.empty()) parts.push_back(part);
-  return parts;
+std::vector<std::string> steps_of(const std::string& program) {
+  std::vector<std::string> steps;
+  std::istringstream stream(program + " ");  // so that nothing after a last bar is a step too
+  for (std::string step; std::getline(stream, step, '|');) steps.push_back(step);
+  return steps;
+}
+
+std::vector<std::string> words_of(const std::string& step) {
+  std::istringstream stream(step);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 bool parse_float(const std::string& word, float& value) {
@@ -52,13 +57,15 @@ ElementwiseProgram::ElementwiseProgram(const std::string& program, const std::ve
     : results_(std::move(results)), size_(elements(shape)), threads_(threads) {
   for (const auto& s : inputs) {
     const auto rank = s.size(), full = shape.size();
-    std::size_t same = 0;  // leading dimensions that equal the result's
+    const Shape tail(std::find_if(s.begin(), s.end(), [](auto n) { return n != 1; }),
+                     s.end());  // rows repeat it anyway
+    std::size_t same = 0;       // leading dimensions that equal the result's
     while (same < std::min(rank, full) && s[same] == shape[same]) ++same;
     if (s == shape) {
       inputs_.push_back({Spread::kFull});
     } else if (elements(s) == 1) {
       inputs_.push_back({Spread::kScalar});
-    } else if (rank <= full && std::equal(s.begin(), s.end(), shape.end() - static_cast<std::ptrdiff_t>(rank))) {
+    } else if (rank <= full && std::equal(tail.rbegin(), tail.rend(), shape.rbegin())) {
       inputs_.push_back({Spread::kRows, elements(s)});
     } else if (rank == full &&
                std::all_of(s.begin() + static_cast<std::ptrdiff_t>(same), s.end(), [](auto n) { return n == 1; })) {
@@ -94,8 +101,8 @@ ElementwiseProgram::Operand ElementwiseProgram::parse_operand(const std::string&
 }
 
 void ElementwiseProgram::parse(const std::string& program) {
-  for (const auto& text : split(program, '|')) {
-    const auto words = split(text, ' ');
+  for (const auto& text : steps_of(program)) {
+    const auto words = words_of(text);
     TESSERA_CHECK(!words.empty(), "elementwise '{}' has an empty step", program);
     const auto& kind = find_kind(words[0]);
     TESSERA_CHECK(static_cast<int>(words.size()) == 1 + kind.tensors + kind.constants,
@@ -121,7 +128,6 @@ void ElementwiseProgram::parse(const std::string& program) {
                   "leaky_relu's gradient reads y: its slope is not negative");
     steps_.push_back(step);
   }
-  TESSERA_CHECK(!steps_.empty(), "elementwise without a step");
 }
 
 // A step's block is free again after its last reader. The last step writes straight to its output; other results are

@@ -68,6 +68,7 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_rmsprop_update(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_ema_update(const KernelSpec&, Context&);
+std::unique_ptr<Kernel> make_ema_overwrite(const KernelSpec&, Context&);
 // movement.cpp
 std::unique_ptr<Kernel> make_copy(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_fill(const KernelSpec&, Context&);
@@ -77,6 +78,7 @@ std::unique_ptr<Kernel> make_pack(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_unpack(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_concat(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_split(const KernelSpec&, Context&);
+std::unique_ptr<Kernel> make_broadcast_to(const KernelSpec&, Context&);
 // cast.cpp
 std::unique_ptr<Kernel> make_cast(const KernelSpec&, Context&);
 

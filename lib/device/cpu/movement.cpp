@@ -268,4 +268,33 @@ std::unique_ptr<Kernel> make_split(const KernelSpec& spec, Context& context) {
   });
 }
 
+// y's rows (runs of its last dimension) are copies of x's, or repeat one element of it.
+std::unique_ptr<Kernel> make_broadcast_to(const KernelSpec& spec, Context& context) {
+  require_counts(spec, 1, 1);
+  const auto size = require_one_dtype(spec, spec.inputs[0].dtype);
+  const auto shape = spec.outputs[0].shape.empty() ? Shape{1} : spec.outputs[0].shape;
+  auto x = spec.inputs[0].shape;
+  require(spec, x.size() <= shape.size(), "x has more dimensions than y");
+  x.insert(x.begin(), shape.size() - x.size(), 1);
+  auto strides = strides_of(x);
+  for (std::size_t d = 0; d < x.size(); ++d) {
+    require(spec, x[d] == shape[d] || x[d] == 1, "a dimension is neither 1 nor y's");
+    if (x[d] == 1) strides[d] = 0;
+  }
+  const auto last = shape.size() - 1;
+  const auto row = shape[last] * size, run = x[last] * size;
+  const auto rows = row == 0 ? 0 : elements(shape) / shape[last];
+  return kernel_of([=, threads = context.threads](const Args& args) {
+    parallel_for(threads, rows, run_grain(row), [&](std::int64_t begin, std::int64_t end) {
+      for (auto r = begin; r < end; ++r) {
+        std::int64_t from = 0;
+        auto index = r;
+        for (auto d = last; d-- > 0; index /= shape[d]) from += index % shape[d] * strides[d];
+        auto* y = bytes_out(args, 0) + r * row;
+        for (std::int64_t at = 0; at < row; at += run) move(y + at, bytes_in(args, 0) + from * size, run);
+      }
+    });
+  });
+}
+
 }  // namespace tessera::device::cpu

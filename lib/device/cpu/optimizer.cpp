@@ -214,30 +214,38 @@ std::unique_ptr<Kernel> make_rmsprop_update(const KernelSpec& spec, Context& con
 }
 
 std::unique_ptr<Kernel> make_ema_update(const KernelSpec& spec, Context& context) {
-  const auto& a = spec.attributes;
-  const auto every = a.get_or<std::int64_t>("overwrite_frequency", 0);
-  require_counts(spec, 2, every > 0 ? 2 : 1);
+  require_counts(spec, 2, 1);
   const auto& shape = input(spec, 0);
   require_input(spec, 1, shape);
-  for (std::size_t k = 0; k < spec.outputs.size(); ++k) require_output(spec, k, shape);
-  return kernel_of([n = elements(shape), momentum = number(a, "momentum"), every,
+  require_output(spec, 0, shape);
+  return kernel_of([n = elements(shape), momentum = number(spec.attributes, "momentum"),
                     threads = context.threads](const Args& args) {
-    const bool first = args.params.iteration == 0;  // the average begins as the variable
-    const bool overwrite = every > 0 && (args.params.iteration + 1) % every == 0;
     parallel_for(threads, n, kGrain, [&](std::int64_t begin, std::int64_t end) {
       const auto* w = args.in(1) + begin;
       auto* average = args.out(0) + begin;
-      if (first) {
+      if (args.params.iteration == 0) {  // it begins as the variable
         std::copy_n(w, end - begin, average);
       } else {
         HWY_DYNAMIC_DISPATCH(ema)
         (args.in(0) + begin, w, average, end - begin, static_cast<float>(momentum), static_cast<float>(1 - momentum));
       }
-      if (every == 0) return;
-      auto* w_out = args.out(1) + begin;
-      const auto* from = overwrite ? average : w;
-      if (from != w_out) std::copy_n(from, end - begin, w_out);
     });
+  });
+}
+
+std::unique_ptr<Kernel> make_ema_overwrite(const KernelSpec& spec, Context& context) {
+  require_counts(spec, 2, 1);
+  const auto& shape = input(spec, 0);
+  require_input(spec, 1, shape);
+  require_output(spec, 0, shape);
+  const auto frequency = spec.attributes.get<std::int64_t>("frequency");
+  require(spec, frequency > 0, "the frequency counts updates");
+  return kernel_of([n = elements(shape), frequency, threads = context.threads](const Args& args) {
+    const auto* from = (args.params.iteration + 1) % frequency == 0 ? args.in(1) : args.in(0);
+    auto* w = args.out(0);
+    if (from == w) return;
+    parallel_for(threads, n, kGrain,
+                 [&](std::int64_t begin, std::int64_t end) { std::copy(from + begin, from + end, w + begin); });
   });
 }
 

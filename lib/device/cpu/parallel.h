@@ -38,4 +38,12 @@ inline std::int64_t row_grain(std::int64_t cols) {
   return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(cols, 1));
 }
 
+/// f(row) for all rows of so many columns.
+template <class F>
+void each_row(int threads, std::int64_t rows, std::int64_t cols, const F& f) {
+  parallel_for(threads, rows, row_grain(cols), [&](std::int64_t begin, std::int64_t end) {
+    for (auto r = begin; r < end; ++r) f(r);
+  });
+}
+
 }  // namespace tessera::device::cpu

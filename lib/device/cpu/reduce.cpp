@@ -1,10 +1,8 @@
 #include "device/cpu/reduce.h"
 
-#include <cstring>
 #include <tuple>
 #include <vector>
 
-#include "device/cpu/elementwise_steps.h"
 #include "device/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -98,10 +96,11 @@ Reduction make_reduction(const KernelSpec& spec) {
             "a dimension to sum over is wrong");
     summed[d] = true;
   }
-  Shape result;
+  Shape result, with_ones;
   std::vector<std::pair<std::int64_t, bool>> groups;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (!summed[d]) result.push_back(shape[d]);
+    with_ones.push_back(summed[d] ? 1 : shape[d]);
     if (shape[d] == 1) continue;
     if (!groups.empty() && groups.back().second == summed[d]) {
       groups.back().first *= shape[d];
@@ -109,7 +108,7 @@ Reduction make_reduction(const KernelSpec& spec) {
       groups.emplace_back(shape[d], summed[d]);
     }
   }
-  require_output(spec, 0, result);
+  require(spec, output(spec, 0) == result || output(spec, 0) == with_ones, "the result has another shape");
   Reduction r;
   if (groups.empty()) return r;
   std::tie(r.inner, r.inner_summed) = groups.back();
@@ -161,6 +160,22 @@ std::unique_ptr<Kernel> sum_rows(const Reduction& r, const Target& target, Conte
   });
 }
 
+// Nothing is summed: y is, or gains, x times scale.
+std::unique_ptr<Kernel> scale_elements(std::int64_t n, const Target& target, Context& context) {
+  return kernel_of([=, threads = context.threads](const Args& args) {
+    parallel_for(threads, n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const auto* x = args.in(0);
+      auto* y = args.out(0);
+      const auto scale = static_cast<float>(target.scale);
+      if (target.accumulate && args.params.micro_batch > 0) {
+        for (auto i = begin; i < end; ++i) y[i] += x[i] * scale;
+      } else {
+        for (auto i = begin; i < end; ++i) y[i] = x[i] * scale;
+      }
+    });
+  });
+}
+
 // The last dimension stays: rows are added column by column, in blocks of rows that are then added in order.
 std::unique_ptr<Kernel> sum_columns(const Reduction& r, const Target& target, Context& context) {
   const auto results = r.kept.count(), rows = r.summed.count(), cols = r.inner;
@@ -199,29 +214,45 @@ std::unique_ptr<Kernel> make_reduce_sum(const KernelSpec& spec, Context& context
   require_counts(spec, 1, 1);
   const auto reduction = make_reduction(spec);
   const Target target{number_or(spec.attributes, "scale", 1), flag(spec.attributes, "accumulate")};
+  if (elements(spec.inputs[0].shape) == elements(spec.outputs[0].shape))
+    return scale_elements(elements(spec.outputs[0].shape), target, context);
   return reduction.inner_summed ? sum_rows(reduction, target, context) : sum_columns(reduction, target, context);
 }
 
-std::unique_ptr<Kernel> make_add_n(const KernelSpec& spec, Context& context) {
-  require(spec, !spec.inputs.empty() && spec.outputs.size() == 1, "it adds one tensor or more");
-  const auto n = elements(input(spec, 0));
-  for (std::size_t k = 1; k < spec.inputs.size(); ++k) require_input(spec, k, spec.inputs[0].shape);
-  require_output(spec, 0, spec.inputs[0].shape);
-  StepFunction add = nullptr;
-  for (const auto& kind : step_kinds())
-    if (kind.name == "add") add = kind.run;
-  return kernel_of([n, add, count = static_cast<int>(spec.inputs.size()), threads = context.threads](const Args& args) {
+namespace {
+
+/// In blocks, so that y stays in the cache while it grows. y may be x0.
+template <class T>
+std::unique_ptr<Kernel> add_kernel(std::int64_t n, int count, int threads) {
+  return kernel_of([=](const Args& args) {
     parallel_for(threads, n, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      constexpr std::int64_t kBlock = 4096;  // y stays in the cache while it grows
+      constexpr std::int64_t kBlock = 4096;
       for (auto at = begin; at < end; at += kBlock) {
         const auto size = std::min(kBlock, end - at);
-        auto* y = args.out(0) + at;
-        if (count == 1 && y != args.in(0) + at)
-          std::memcpy(y, args.in(0) + at, static_cast<std::size_t>(size) * sizeof(float));
-        for (int k = 1; k < count; ++k) add({k == 1 ? args.in(0) + at : y, args.in(k) + at, y, size, 0, 0});
+        auto* y = args.out<T>(0) + at;
+        const auto* first = args.in<T>(0) + at;
+        if (count == 1 && y != first) std::copy_n(first, size, y);
+        for (int k = 1; k < count; ++k) {
+          const auto *sum = k == 1 ? first : y, *x = args.in<T>(k) + at;
+          for (std::int64_t i = 0; i < size; ++i) y[i] = sum[i] + x[i];
+        }
       }
     });
   });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_add_n(const KernelSpec& spec, Context& context) {
+  require(spec, !spec.inputs.empty() && spec.outputs.size() == 1, "it adds one tensor or more");
+  const auto dtype = spec.inputs[0].dtype;
+  require(spec, dtype == DType::kF32 || dtype == DType::kF64, "it adds f32 or f64");
+  const auto n = elements(input(spec, 0, dtype));
+  for (std::size_t k = 1; k < spec.inputs.size(); ++k) require_input(spec, k, spec.inputs[0].shape, dtype);
+  require_output(spec, 0, spec.inputs[0].shape, dtype);
+  const auto count = static_cast<int>(spec.inputs.size());
+  return dtype == DType::kF32 ? add_kernel<float>(n, count, context.threads)
+                              : add_kernel<double>(n, count, context.threads);
 }
 
 std::unique_ptr<Kernel> make_sum_squares(const KernelSpec& spec, Context& context) {

@@ -197,10 +197,9 @@ std::unique_ptr<Kernel> make_row_loss(const KernelSpec& spec, Context& context) 
   require_output(spec, 0, leading(spec.inputs[0].shape));
   return kernel_of([rows = rows, cols = cols, o = options_of(spec), scale = 1 / denominator_of(spec),
                     threads = context.threads](const Args& args) {
-    parallel_for(threads, rows, row_grain(cols), [&](std::int64_t begin, std::int64_t end) {
-      for (auto r = begin; r < end; ++r)
-        args.out(0)[r] = static_cast<float>(
-            scale * HWY_DYNAMIC_DISPATCH(row_loss_value)(args.in(0) + r * cols, args.in(1) + r * cols, cols, o));
+    each_row(threads, rows, cols, [&](std::int64_t r) {
+      args.out(0)[r] = static_cast<float>(
+          scale * HWY_DYNAMIC_DISPATCH(row_loss_value)(args.in(0) + r * cols, args.in(1) + r * cols, cols, o));
     });
   });
 }
@@ -213,10 +212,10 @@ std::unique_ptr<Kernel> make_row_loss_backward(const KernelSpec& spec, Context& 
   require_output(spec, 0, spec.inputs[0].shape);
   return kernel_of([rows = rows, cols = cols, o = options_of(spec), scale = 1 / denominator_of(spec),
                     threads = context.threads](const Args& args) {
-    parallel_for(threads, rows, row_grain(cols), [&](std::int64_t begin, std::int64_t end) {
-      for (auto r = begin; r < end; ++r) HWY_DYNAMIC_DISPATCH(row_loss_slope)
-      (args.in(0) + r * cols, args.in(1) + r * cols, args.out(0) + r * cols, cols,
-       static_cast<float>(scale * args.in(2)[r]), o);
+    each_row(threads, rows, cols, [&](std::int64_t r) {
+      const auto factor = static_cast<float>(scale * static_cast<double>(args.in(2)[r]));
+      HWY_DYNAMIC_DISPATCH(row_loss_slope)
+      (args.in(0) + r * cols, args.in(1) + r * cols, args.out(0) + r * cols, cols, factor, o);
     });
   });
 }

@@ -1,0 +1,190 @@
+#include <cmath>
+
+#include "device/cpu/kernels.h"
+#include "device/cpu/layer_norm.h"
+#include "device/cpu/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/layer_norm_backward.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "device/cpu/vector-inl.h"
+
+// With g = gamma dy, xhat = (x - mean) rstd and means over a row:
+//   dx = rstd (g - mean(g) - xhat mean(g xhat)),  dgamma = sum over rows of dy xhat,  dbeta = sum over rows of dy.
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::device::cpu::HWY_NAMESPACE {
+
+/// sums: of g and of g xhat over a row, in double.
+void norm_sums_row(const float* dy, const float* x, const float* gamma, std::int64_t n, float mean, float rstd,
+                   double* sums) {
+  const auto g = [=](auto d, std::int64_t i) HWY_ATTR {
+    const auto v = load_f64(d, dy + i);
+    return gamma == nullptr ? v : hn::Mul(v, load_f64(d, gamma + i));
+  };
+  sums[0] = sum_lanes_f64(n, g);
+  sums[1] = sum_lanes_f64(n, [=](auto d, std::int64_t i) HWY_ATTR {
+    const auto centred = hn::Sub(load_f64(d, x + i), hn::Set(d, static_cast<double>(mean)));
+    return hn::Mul(g(d, i), hn::Mul(centred, hn::Set(d, static_cast<double>(rstd))));
+  });
+}
+
+void norm_dx_row(const float* dy, const float* x, const float* gamma, float* dx, std::int64_t n, float mean, float rstd,
+                 float mean_g, float mean_g_xhat) {
+  for_lanes(n, [=](auto d, std::int64_t i) HWY_ATTR {
+    auto g = hn::LoadU(d, dy + i);
+    if (gamma != nullptr) g = hn::Mul(g, hn::LoadU(d, gamma + i));
+    const auto xhat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)), hn::Set(d, rstd));
+    const auto centred = hn::NegMulAdd(xhat, hn::Set(d, mean_g_xhat), hn::Sub(g, hn::Set(d, mean_g)));
+    hn::StoreU(hn::Mul(centred, hn::Set(d, rstd)), d, dx + i);
+  });
+}
+
+/// Adds a row to the sums over rows.
+void norm_parameters_row(const float* dy, const float* x, float* dgamma, float* dbeta, std::int64_t n, float mean,
+                         float rstd) {
+  for_lanes(n, [=](auto d, std::int64_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, dy + i);
+    const auto xhat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)), hn::Set(d, rstd));
+    hn::StoreU(hn::MulAdd(g, xhat, hn::LoadU(d, dgamma + i)), d, dgamma + i);
+    hn::StoreU(hn::Add(g, hn::LoadU(d, dbeta + i)), d, dbeta + i);
+  });
+}
+
+}  // namespace tessera::device::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::device::cpu {
+
+HWY_EXPORT(norm_sums_row);
+HWY_EXPORT(norm_dx_row);
+HWY_EXPORT(norm_parameters_row);
+
+namespace {
+
+/// The backward pass over blocks of rows. Sums over rows are made block by block in float and then over the blocks, in
+/// order, in double; the blocks depend on the number of rows alone.
+class NormBackward final : public Kernel {
+ public:
+  /// sums_at: the input with the row sums of all columns, where x's are split; 0 if they are whole.
+  NormBackward(const KernelSpec& spec, Context& context, std::size_t sums_at)
+      : norm_(spec, spec.inputs[1], sums_at > 0 ? sums_at + 1 : 4), sums_at_(sums_at), context_(context) {
+    const auto& needs = spec.attributes.get<std::string>("needs");
+    int outputs = 0;
+    for (const char c : needs) {
+      require(spec, c == 'x' || c == 'g' || c == 'b', "`needs` is made of x, g and b");
+      (c == 'x' ? dx_ : c == 'g' ? dgamma_ : dbeta_) = outputs++;
+    }
+    require_counts(spec, norm_.parameters + (norm_.scale ? 1 : 0), static_cast<std::size_t>(outputs));
+    require_input(spec, 1, input(spec, 0));
+    for (std::size_t k = 2; k < 4; ++k)
+      require(spec, elements(input(spec, k)) == norm_.rows, "mean and rstd have one number a row");
+    if (sums_at > 0)
+      require(spec, elements(input(spec, sums_at, DType::kF64)) == 2 * norm_.rows, "sums have two numbers a row");
+    if (norm_.scale) require(spec, elements(input(spec, norm_.parameters)) == norm_.cols, "gamma has x's columns");
+    if (dx_ >= 0) require_output(spec, dx_, spec.inputs[1].shape);
+    for (const int k : {dgamma_, dbeta_})
+      if (k >= 0) require(spec, elements(output(spec, k)) == norm_.cols, "dgamma and dbeta have x's columns");
+    cols_ = number_or(spec.attributes, "cols", static_cast<double>(norm_.global_cols));
+    accumulate_ = flag(spec.attributes, "accumulate");
+    blocks_ = std::clamp<std::int64_t>(norm_.rows / kLeastRows, 1, kMostBlocks);
+    if (parameters()) context.scratch.reserve(blocks_ * 2 * norm_.cols * static_cast<std::int64_t>(sizeof(float)));
+  }
+
+  void run(const void* const* inputs, void* const* outputs, const StepParams& params) override {
+    const Args args{inputs, outputs, params};
+    parallel_for(context_.threads, blocks_, row_grain(norm_.cols * (norm_.rows / blocks_ + 1)),
+                 [&](std::int64_t first, std::int64_t last) {
+                   for (auto b = first; b < last; ++b) run_block(args, b);
+                 });
+    if (parameters()) add_blocks(args);
+  }
+
+ private:
+  static constexpr std::int64_t kLeastRows = 16, kMostBlocks = 64;
+
+  bool parameters() const { return dgamma_ >= 0 || dbeta_ >= 0; }
+  float* partial(std::int64_t block, int which) const {
+    return context_.scratch.as<float>() + (2 * block + which) * norm_.cols;
+  }
+
+  void run_block(const Args& args, std::int64_t block) const {
+    const auto n = norm_.cols;
+    if (parameters()) std::fill_n(partial(block, 0), 2 * n, 0.0F);
+    for (auto r = norm_.rows * block / blocks_; r < norm_.rows * (block + 1) / blocks_; ++r) {
+      const auto *dy = args.in(0) + r * n, *x = args.in(1) + r * n, *gamma = norm_.gamma(args);
+      const auto mean = args.in(2)[r], rstd = args.in(3)[r];
+      if (dx_ >= 0) {
+        double own[2];
+        const double* sums = own;
+        if (sums_at_ > 0) {
+          sums = args.in<double>(static_cast<int>(sums_at_)) + 2 * r;
+        } else {
+          HWY_DYNAMIC_DISPATCH(norm_sums_row)(dy, x, gamma, n, mean, rstd, own);
+        }
+        HWY_DYNAMIC_DISPATCH(norm_dx_row)
+        (dy, x, gamma, args.out(dx_) + r * n, n, mean, rstd, static_cast<float>(sums[0] / cols_),
+         static_cast<float>(sums[1] / cols_));
+      }
+      if (parameters())
+        HWY_DYNAMIC_DISPATCH(norm_parameters_row)(dy, x, partial(block, 0), partial(block, 1), n, mean, rstd);
+    }
+  }
+
+  void add_blocks(const Args& args) const {
+    const bool add = accumulate_ && args.params.micro_batch > 0;
+    for (const auto& [k, which] : {std::pair{dgamma_, 0}, std::pair{dbeta_, 1}}) {
+      if (k < 0) continue;
+      auto* y = args.out(k);
+      for (std::int64_t c = 0; c < norm_.cols; ++c) {
+        double sum = add ? static_cast<double>(y[c]) : 0.0;
+        for (std::int64_t b = 0; b < blocks_; ++b) sum += static_cast<double>(partial(b, which)[c]);
+        y[c] = static_cast<float>(sum);
+      }
+    }
+  }
+
+  NormSpec norm_;
+  std::size_t sums_at_;
+  Context& context_;
+  int dx_ = -1, dgamma_ = -1, dbeta_ = -1;
+  double cols_ = 1;
+  bool accumulate_ = false;
+  std::int64_t blocks_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec& spec, Context& context) {
+  require(spec, spec.inputs.size() >= 4, "it reads dy, x, mean and rstd");
+  return std::make_unique<NormBackward>(spec, context, 0);
+}
+
+std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec& spec, Context& context) {
+  require(spec, spec.inputs.size() >= 5, "it reads dy, x, mean, rstd and sums");
+  return std::make_unique<NormBackward>(spec, context, 4);
+}
+
+std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec& spec, Context& context) {
+  require(spec, spec.inputs.size() >= 4, "it reads dy, x, mean and rstd");
+  const NormSpec norm(spec, spec.inputs[1], 4);
+  require_counts(spec, norm.scale ? 5 : 4, 1);
+  require_input(spec, 1, input(spec, 0));
+  for (std::size_t k = 2; k < 4; ++k)
+    require(spec, elements(input(spec, k)) == norm.rows, "mean and rstd have one number a row");
+  require(spec, elements(output(spec, 0, DType::kF64)) == 2 * norm.rows, "sums have two numbers a row");
+  return kernel_of([norm, threads = context.threads](const Args& args) {
+    each_row(threads, norm.rows, norm.cols, [&](std::int64_t r) {
+      const auto at = r * norm.cols;
+      HWY_DYNAMIC_DISPATCH(norm_sums_row)
+      (args.in(0) + at, args.in(1) + at, norm.gamma(args), norm.cols, args.in(2)[r], args.in(3)[r],
+       args.out<double>(0) + 2 * r);
+    });
+  });
+}
+
+}  // namespace tessera::device::cpu
+#endif  // HWY_ONCE

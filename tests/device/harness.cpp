@@ -1,0 +1,169 @@
+#include "device/harness.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace tessera::device::test {
+namespace {
+
+void store(const Tensor& t, void* memory) {
+  for (std::int64_t i = 0; i < t.size(); ++i) switch (t.dtype) {
+      case DType::kF32:
+        static_cast<float*>(memory)[i] = static_cast<float>(t[i]);
+        break;
+      case DType::kF64:
+        static_cast<double*>(memory)[i] = t[i];
+        break;
+      case DType::kI32:
+        static_cast<std::int32_t*>(memory)[i] = static_cast<std::int32_t>(t[i]);
+        break;
+      case DType::kI64:
+        static_cast<std::int64_t*>(memory)[i] = static_cast<std::int64_t>(t[i]);
+        break;
+      case DType::kU8:
+      case DType::kBool:
+        static_cast<std::uint8_t*>(memory)[i] = static_cast<std::uint8_t>(t[i]);
+        break;
+      case DType::kBF16:
+      case DType::kF16:
+        static_cast<std::uint16_t*>(memory)[i] = static_cast<std::uint16_t>(t[i]);
+        break;  // bits
+    }
+}
+
+double load(DType dtype, const void* memory, std::int64_t i) {
+  switch (dtype) {
+    case DType::kF32:
+      return static_cast<const float*>(memory)[i];
+    case DType::kF64:
+      return static_cast<const double*>(memory)[i];
+    case DType::kI32:
+      return static_cast<const std::int32_t*>(memory)[i];
+    case DType::kI64:
+      return static_cast<double>(static_cast<const std::int64_t*>(memory)[i]);
+    case DType::kU8:
+    case DType::kBool:
+      return static_cast<const std::uint8_t*>(memory)[i];
+    case DType::kBF16:
+    case DType::kF16:
+      return static_cast<const std::uint16_t*>(memory)[i];
+  }
+  return 0;
+}
+
+TensorSpec tensor_spec(const Operand& o) { return {o.tensor.shape, o.tensor.dtype, o.global, o.start}; }
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+void expect_near(const KernelCase& c, const std::vector<Tensor>& got, const std::string& how) {
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const auto& want = c.expected[k].tensor;
+    for (std::int64_t i = 0; i < want.size(); ++i) {
+      if (same(got[k][i], want[i])) continue;
+      const auto allowed = c.tolerance * (std::fabs(want[i]) + c.scale);
+      if (!(std::fabs(got[k][i] - want[i]) <= allowed)) {
+        ADD_FAILURE() << c.name << " " << to_string(c.attributes) << " " << how << ": output " << k << " "
+                      << to_string(want.shape) << "[" << i << "] is " << got[k][i] << ", not " << want[i];
+        return;
+      }
+    }
+  }
+}
+
+void expect_equal(const KernelCase& c, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                  const std::string& how) {
+  for (std::size_t k = 0; k < a.size(); ++k)
+    for (std::int64_t i = 0; i < a[k].size(); ++i)
+      if (!same(a[k][i], b[k][i])) {
+        ADD_FAILURE() << c.name << " " << to_string(c.attributes) << " " << how << ": output " << k << "[" << i
+                      << "] differs by " << a[k][i] - b[k][i];
+        return;
+      }
+}
+
+}  // namespace
+
+KernelSpec spec_of(const KernelCase& c) {
+  KernelSpec spec{c.name, {}, {}, c.attributes};
+  for (const auto& o : c.inputs) spec.inputs.push_back(tensor_spec(o));
+  for (const auto& o : c.expected) spec.outputs.push_back(tensor_spec(o));
+  return spec;
+}
+
+std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place) {
+  std::vector<std::shared_ptr<void>> memory;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  const auto allocate = [&](const Tensor& t) {
+    memory.push_back(device.allocate(t.size() * size_of(t.dtype)));
+    return memory.back().get();
+  };
+  std::vector<void*> in;
+  for (const auto& o : c.inputs) {
+    in.push_back(allocate(o.tensor));
+    store(o.tensor, in.back());
+    inputs.push_back(in.back());
+  }
+  for (std::size_t k = 0; k < c.expected.size(); ++k) {
+    const auto& t = c.expected[k].tensor;
+    void* out = nullptr;
+    for (const auto& [output, input] : c.in_place)
+      if (in_place && output == static_cast<int>(k)) out = in[static_cast<std::size_t>(input)];
+    if (out == nullptr) {
+      out = allocate(t);
+      if (k < c.before.size()) {
+        store(c.before[k], out);
+      } else {
+        std::memset(out, 0x5A, static_cast<std::size_t>(t.size() * size_of(t.dtype)));
+      }
+    }
+    outputs.push_back(out);
+  }
+  device.make_kernel(spec_of(c))->run(inputs.data(), outputs.data(), c.params);
+  device.synchronize();
+  std::vector<Tensor> results;
+  for (std::size_t k = 0; k < c.expected.size(); ++k) {
+    results.push_back(c.expected[k].tensor);
+    for (std::int64_t i = 0; i < results[k].size(); ++i) results[k][i] = load(results[k].dtype, outputs[k], i);
+  }
+  return results;
+}
+
+Device& device_with(int threads) {
+  static const auto one = make_cpu_device({.threads = 1});
+  static const auto two = make_cpu_device({.threads = 2});
+  return threads == 1 ? *one : *two;
+}
+
+void expect_kernel(const KernelCase& c) {
+  const auto serial = run_kernel(device_with(1), c);
+  expect_near(c, serial, "with one thread");
+  const auto parallel = run_kernel(device_with(2), c);
+  if (c.thread_independent) {
+    expect_equal(c, serial, parallel, "with two threads");
+  } else {
+    expect_near(c, parallel, "with two threads");
+  }
+  if (!c.in_place.empty()) expect_equal(c, serial, run_kernel(device_with(1), c, true), "in place");
+}
+
+const std::vector<std::int64_t>& odd_sizes() {
+  static const std::vector<std::int64_t> sizes{1, 3, 8, 17, 64, 100};
+  return sizes;
+}
+
+Operand part_of(const Tensor& whole, const Shape& start, const Shape& size) {
+  auto part = reference::zeros(size, whole.dtype);
+  const auto strides = strides_of(whole.shape), own = strides_of(size);
+  for (std::int64_t i = 0; i < part.size(); ++i) {
+    std::int64_t from = 0;
+    for (std::size_t d = 0; d < size.size(); ++d) from += (start[d] + i / own[d] % size[d]) * strides[d];
+    part[i] = whole[from];
+  }
+  return {part, whole.shape, start};
+}
+
+}  // namespace tessera::device::test

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/device.h"
+#include "reference/tensor.h"
+
+namespace tessera::device::test {
+
+using reference::Tensor;
+
+/// A tensor as a kernel gets it: with its place, where it is a part.
+struct Operand {
+  Tensor tensor;
+  Shape global = {}, start = {};
+
+  Operand(Tensor t) : tensor(std::move(t)) {}  // NOLINT: a tensor alone is whole
+  Operand(Tensor t, Shape g, Shape s) : tensor(std::move(t)), global(std::move(g)), start(std::move(s)) {}
+};
+
+/// A kernel, what goes in and what must come out.
+struct KernelCase {
+  std::string name;
+  std::vector<Operand> inputs = {};
+  std::vector<Operand> expected = {};
+  Attributes attributes = {};
+  StepParams params = {};
+  /// Relative to |expected| + `scale`, the size of the terms that an element is made of.
+  double tolerance = 2e-6;
+  double scale = 1;
+  /// Contents of the outputs before the run; absent: numbers that nothing may depend on.
+  std::vector<Tensor> before = {};
+  /// (output, input) that may be the same memory.
+  std::vector<std::pair<int, int>> in_place = {};
+  /// Bits must not depend on the number of threads.
+  bool thread_independent = true;
+};
+
+/// Runs it with one thread and two, apart and in place, and compares.
+void expect_kernel(const KernelCase& c);
+
+/// The outputs of a run.
+std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place = false);
+
+KernelSpec spec_of(const KernelCase& c);
+
+/// The device under test with so many threads: made once.
+Device& device_with(int threads);
+
+/// The numbers of rows and columns to try: below, at and above vector widths, tiles and blocks.
+const std::vector<std::int64_t>& odd_sizes();
+
+/// A part of a tensor, as a rank holds it.
+Operand part_of(const Tensor& whole, const Shape& start, const Shape& size);
+
+}  // namespace tessera::device::test
