@@ -7,24 +7,24 @@
 
 namespace tessera::comm {
 
+MPI_Request& Messages::next(int peer) {
+  peers_.push_back(peer);
+  auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
+  missing_.reserve(requests_.capacity());  // look() allocates nothing
+  return request;
+}
+
 void Messages::send(const void* data, std::int64_t bytes, int rank, int tag) {
   if (bytes == 0) return;
-  auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
-  peers_.push_back(rank);
-  check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, tag, comm_, &request), "MPI_Isend");
+  check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, rank, tag, comm_, &next(rank)), "MPI_Isend");
 }
 
 void Messages::receive(void* data, std::int64_t bytes, int rank, int tag) {
   if (bytes == 0) return;
-  auto& request = requests_.emplace_back(MPI_REQUEST_NULL);
-  peers_.push_back(rank);
-  check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, tag, comm_, &request), "MPI_Irecv");
+  check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, rank, tag, comm_, &next(rank)), "MPI_Irecv");
 }
 
-void Messages::add(MPI_Request request) {
-  requests_.push_back(request);
-  peers_.push_back(-1);
-}
+void Messages::add(MPI_Request request) { next(kEveryone) = request; }
 
 void Messages::wait(const char* what) {
   const int spins = spin_ ? 2000 : 0;
@@ -60,7 +60,7 @@ void Messages::look(const char* what, double seconds) {
     int flag = 0;
     check(MPI_Request_get_status(requests_[i], &flag, MPI_STATUS_IGNORE), "MPI_Request_get_status");
     const bool known = std::find(missing_.begin(), missing_.end(), peers_[i]) != missing_.end();
-    if (flag == 0 && peers_[i] >= 0 && !known) missing_.push_back(peers_[i]);
+    if (flag == 0 && peers_[i] != kEveryone && !known) missing_.push_back(peers_[i]);
   }
   std::sort(missing_.begin(), missing_.end());
   watch_.look(what, seconds, missing_, watch_.first_dead());

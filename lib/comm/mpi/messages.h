@@ -25,13 +25,16 @@ class Messages {
   void wait(const char* what);
 
  private:
+  static constexpr int kEveryone = -1;
+
+  MPI_Request& next(int peer);
   void look(const char* what, double seconds);
 
   MPI_Comm comm_;
   const Watch& watch_;
   bool spin_;
   std::vector<MPI_Request> requests_;
-  std::vector<int> peers_;  // -1: all
+  std::vector<int> peers_;  // of the requests
   std::vector<int> missing_;
 };
 

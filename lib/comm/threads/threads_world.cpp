@@ -16,7 +16,7 @@
 namespace tessera::comm {
 namespace {
 
-constexpr std::int64_t kStagingBytes = 256 << 10;
+constexpr std::int64_t kStagingBytes = 64 << 10;
 
 /// What the threads share.
 struct Job {
