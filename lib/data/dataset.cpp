@@ -10,6 +10,7 @@ namespace {
 
 std::vector<std::string> keys_of(const std::vector<Field>& fields) {
   std::vector<std::string> keys;
+  keys.reserve(fields.size());
   for (const auto& field : fields) keys.push_back(field.key);
   return keys;
 }

@@ -150,8 +150,8 @@ struct Loader::Impl {
   std::jthread thread;  // last: ends before what it uses
 };
 
-Loader::Loader(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank, std::vector<LoaderInput> inputs,
-               const LoaderOptions& options)
+Loader::Loader(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank,
+               const std::vector<LoaderInput>& inputs, const LoaderOptions& options)
     : impl_(std::make_unique<Impl>(dataset, mesh, rank, inputs, options)) {}
 
 Loader::~Loader() = default;

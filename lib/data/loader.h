@@ -36,8 +36,8 @@ struct LoaderOptions {
 class Loader {
  public:
   /// Allocates everything. `dataset` must outlive the loader. Throws Error as Schedule does.
-  Loader(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank, std::vector<LoaderInput> inputs,
-         const LoaderOptions& options);
+  Loader(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank,
+         const std::vector<LoaderInput>& inputs, const LoaderOptions& options);
   ~Loader();
 
   const Schedule& schedule() const;

@@ -129,6 +129,7 @@ Axis DeviceMesh::find(const std::string& name) const {
 
 std::string to_string(const DeviceMesh& mesh) {
   std::vector<std::string> parts;
+  parts.reserve(mesh.shape().size());
   for (int a = 0; a < mesh.axis_count(); ++a)
     parts.push_back(fmt::format("{} {}", mesh.axis_names()[static_cast<std::size_t>(a)], mesh.size(a)));
   return fmt::format("({})", fmt::join(parts, ", "));

@@ -82,6 +82,7 @@ std::string divisors(std::int64_t n) {
 
 std::string axes_text(const std::vector<Axis>& axes, const DeviceMesh& mesh) {
   std::vector<std::string> parts;
+  parts.reserve(axes.size());
   for (const auto axis : axes)
     parts.push_back(fmt::format("'{}' ({})", mesh.axis_names()[static_cast<std::size_t>(axis)], mesh.size(axis)));
   return fmt::format("{} {}", axes.size() == 1 ? "axis" : "axes", join(parts, " x "));
@@ -113,7 +114,7 @@ Layout apply(const LayoutRule& rule, const DeviceMesh& mesh, const std::vector<A
 // "; did you mean 'x'?", or what there is.
 std::string hint(const std::string& key, const std::vector<std::string>& known, const std::string& kind) {
   constexpr std::size_t kMost = 8;
-  if (const auto text = did_you_mean(key, known); !text.empty()) return text;
+  if (auto text = did_you_mean(key, known); !text.empty()) return text;
   if (known.empty()) return fmt::format("; there are no {}s", kind);
   const std::vector<std::string> some(known.begin(),
                                       known.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, known.size())));

@@ -10,6 +10,7 @@ namespace {
 
 std::vector<std::string> names_of(const std::vector<Axis>& axes, const DeviceMesh& mesh) {
   std::vector<std::string> names;
+  names.reserve(axes.size());
   for (const auto axis : axes) names.push_back(mesh.axis_names()[static_cast<std::size_t>(axis)]);
   return names;
 }

@@ -47,6 +47,7 @@ const LayoutRule* LayoutMap::find(const std::string& path) const {
   if (found.empty()) return nullptr;
   if (found.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(found.size());
     for (const auto* rule : found)
       names.push_back(rule->key_pos.line == 0 ? fmt::format("'{}'", rule->key)
                                               : fmt::format("'{}' (line {})", rule->key, rule->key_pos.line));

@@ -1,4 +1,5 @@
-// libFuzzer: whatever bytes pass for a .npy file can be cast to every dtype; all others are an Error (data).
+// libFuzzer, started as `fuzz_npy tests/data/npy_corpus`: whatever bytes pass for a .npy file can be cast to every
+// dtype; all others are an Error (data).
 #include <vector>
 
 #include "core/error.h"
