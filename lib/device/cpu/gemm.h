@@ -23,10 +23,10 @@ struct GemmOperands {
   const float* b;
   const float* bias;  // (n), where the implementation was made with one
   float* y;           // (m, n)
-  float beta;         // 0 or 1: y = alpha a b + beta y
+  float beta;         // 0 or 1: y = a b + beta y
 };
 
-/// One implementation of y = alpha a b + beta y for one shape. Matrices are row-major without gaps.
+/// One implementation of y = a b + beta y for one shape. Matrices are row-major without gaps.
 class Gemm {
  public:
   virtual ~Gemm() = default;
@@ -36,7 +36,6 @@ class Gemm {
 
 struct GemmSpec {
   MatmulShape shape;
-  float alpha = 1;
   bool accumulate = false;                    // beta may be 1
   bool fuse_bias = false, fuse_relu = false;  // only where fuses() says so
 };

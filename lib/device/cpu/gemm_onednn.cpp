@@ -67,7 +67,6 @@ class OneDnnGemm final : public Gemm {
                     const dnnl::memory::desc& y, bool add) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (spec_.alpha != 1) attributes.set_output_scales(0, {spec_.alpha});
     dnnl::post_ops after;
     if (add) after.append_sum(1);
     if (spec_.fuse_relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
@@ -96,8 +95,8 @@ class OneDnnSgemm final : public Gemm {
   void run(const GemmOperands& o, Epilogue* epilogue) override {
     omp_set_num_threads(threads_);
     const auto& [m, n, k, transpose_a, transpose_b] = spec_.shape;
-    check(dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, spec_.alpha, o.a, transpose_a ? m : k,
-                     o.b, transpose_b ? k : n, o.beta, o.y, n),
+    check(dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, 1.0F, o.a, transpose_a ? m : k, o.b,
+                     transpose_b ? k : n, o.beta, o.y, n),
           "dnnl_sgemm");
     run_epilogue(epilogue, spec_.shape, threads_);
   }

@@ -46,8 +46,8 @@ class OpenBlasGemm final : public Gemm {
     const auto col = cut(n, c, column_parts_), col_end = cut(n, c + 1, column_parts_);
     if (row == row_end || col == col_end) return;
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-                static_cast<blasint>(row_end - row), static_cast<blasint>(col_end - col), static_cast<blasint>(k),
-                spec_.alpha, o.a + (transpose_a ? row : row * k), static_cast<blasint>(transpose_a ? m : k),
+                static_cast<blasint>(row_end - row), static_cast<blasint>(col_end - col), static_cast<blasint>(k), 1.0F,
+                o.a + (transpose_a ? row : row * k), static_cast<blasint>(transpose_a ? m : k),
                 o.b + (transpose_b ? col * k : col), static_cast<blasint>(transpose_b ? k : n), o.beta,
                 o.y + row * n + col, static_cast<blasint>(n));
     if (epilogue != nullptr) epilogue->run(row, row_end, col, col_end, static_cast<int>(part));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "device/cpu/elementwise_program.h"
 #include "device/cpu/gemm.h"
 #include "device/cpu/kernels.h"
@@ -14,7 +16,7 @@ namespace {
 struct Matmul {
   GemmSpec gemm;
   bool bias = false, residual = false;
-  std::string activation;  // "": none
+  std::string activation;  // with its constant: "relu", "leaky_relu 0.2"; "": none
 };
 
 /// A matrix as it lies in memory: one side is the last dimension, the other all those before it.
@@ -29,7 +31,7 @@ Matmul parse(const KernelSpec& spec) {
   p.activation = attributes.get_or<std::string>("activation", "");
   if (p.activation == "linear") p.activation.clear();
   p.gemm.accumulate = flag(attributes, "accumulate");
-  p.gemm.alpha = static_cast<float>(number_or(attributes, "alpha", 1));
+  if (attributes.has("alpha")) p.activation += fmt::format(" {}", number(attributes, "alpha"));
   require_counts(spec, 2 + (p.bias ? 1 : 0) + (p.residual ? 1 : 0), 1);
 
   const auto a = rows_of(input(spec, 0)), b = rows_of(input(spec, 1)), y = rows_of(output(spec, 0));
@@ -47,10 +49,8 @@ Matmul parse(const KernelSpec& spec) {
 /// Bias, activation and residual as one chain of elementwise steps over parts of y.
 class ElementwiseEpilogue final : public Epilogue {
  public:
-  ElementwiseEpilogue(const Matmul& p, const KernelSpec& spec, int threads)
-      : cols_(p.gemm.shape.n), program_(text(p), shapes(p), {p.gemm.shape.m, cols_}, {}, threads) {
-    (void)spec;
-  }
+  ElementwiseEpilogue(const Matmul& p, int threads)
+      : cols_(p.gemm.shape.n), program_(text(p), shapes(p), {p.gemm.shape.m, cols_}, {}, threads) {}
 
   void bind(float* y, const void* const* more, std::size_t count) {
     inputs_[0] = outputs_[0] = y;
@@ -77,7 +77,7 @@ class ElementwiseEpilogue final : public Epilogue {
       last = "t" + std::to_string(count++);
     };
     if (p.bias) then("add i0 i1");
-    if (!p.activation.empty()) {  // "relu", or with constants "leaky_relu 0.2"
+    if (!p.activation.empty()) {
       const auto space = p.activation.find(' ');
       then(p.activation.substr(0, space) + " " + last + (space == std::string::npos ? "" : p.activation.substr(space)));
     }
@@ -106,13 +106,13 @@ class MatmulKernel final : public Kernel {
     choose_matmul(spec, context);
     const auto name = context.choices.find(gemm.shape).value_or(gemm_candidates(gemm.shape, context.threads)[0]);
     const bool fused = gemm_fuses(name) && matmul_.bias && !matmul_.residual &&
-                       (matmul_.activation.empty() || matmul_.activation == "relu") && gemm.alpha == 1;
+                       (matmul_.activation.empty() || matmul_.activation == "relu");
     gemm.fuse_bias = fused;
     gemm.fuse_relu = fused && !matmul_.activation.empty();
     const auto& [m, n, k, transpose_a, transpose_b] = gemm.shape;
     if (m * n * k > 0) gemm_ = make_gemm(name, gemm, context);
     const bool more = matmul_.bias || matmul_.residual || !matmul_.activation.empty();
-    if (more && (!fused || k == 0)) epilogue_.emplace(matmul_, spec, context.threads);
+    if (more && (!fused || k == 0)) epilogue_.emplace(matmul_, context.threads);
   }
 
   void run(const void* const* inputs, void* const* outputs, const StepParams& params) override {
@@ -140,7 +140,7 @@ class MatmulKernel final : public Kernel {
 
 bool choose_matmul(const KernelSpec& spec, Context& context) {
   const auto shape = parse(spec).gemm.shape;
-  constexpr double kUntimed = 4e6;  // flops below which the choice matters less than timing costs
+  constexpr double kUntimed = 1e5;  // flops: 3 us, less than what surrounds it
   if (context.choices.find(shape) || 2.0 * shape.m * shape.n * shape.k < kUntimed) return false;
 
   // A large problem is judged by a part of it: the libraries differ by shape and transposition, not by the last factor
@@ -151,15 +151,9 @@ bool choose_matmul(const KernelSpec& spec, Context& context) {
     auto& largest = part.m >= part.n && part.m >= part.k ? part.m : part.n >= part.k ? part.n : part.k;
     largest = (largest + 1) / 2;
   }
-  std::string best;
-  double best_seconds = 0;
-  for (const auto& name : gemm_candidates(shape, context.threads)) {
-    const auto seconds = time_gemm(name, part, context, 0.02);
-    if (!best.empty() && seconds >= best_seconds) continue;
-    best = name;
-    best_seconds = seconds;
-  }
-  context.choices.set(shape, best);
+  const auto names = gemm_candidates(shape, context.threads);
+  const auto seconds = time_gemms(names, part, context);
+  context.choices.set(shape, names[std::min_element(seconds.begin(), seconds.end()) - seconds.begin()]);
   return true;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "device/cpu/context.h"
 #include "device/cpu/kernel.h"
 
@@ -9,7 +12,9 @@ namespace tessera::device::cpu {
 /// did.
 bool choose_matmul(const KernelSpec& spec, Context& context);
 
-/// Seconds of one run of an implementation for a shape, the best of those that fit into `budget` seconds, at least two.
-double time_gemm(const std::string& name, const MatmulShape& shape, Context& context, double budget);
+/// Seconds of one run of each implementation for a shape. They are run in turns, so that a busy machine disturbs all
+/// alike, and judged by their best run; shapes that end within microseconds get more turns, all within 2 ms for a small
+/// one.
+std::vector<double> time_gemms(const std::vector<std::string>& names, const MatmulShape& shape, Context& context);
 
 }  // namespace tessera::device::cpu

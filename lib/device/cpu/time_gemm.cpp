@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include "device/cpu/gemm.h"
@@ -19,22 +20,27 @@ std::shared_ptr<float> some_matrix(std::int64_t size, int threads) {
 
 }  // namespace
 
-double time_gemm(const std::string& name, const MatmulShape& shape, Context& context, double budget) {
+std::vector<double> time_gemms(const std::vector<std::string>& names, const MatmulShape& shape, Context& context) {
   const auto& [m, n, k, transpose_a, transpose_b] = shape;
   const auto a = some_matrix(m * k, context.threads), b = some_matrix(k * n, context.threads),
              y = some_matrix(m * n, context.threads);
-  const auto gemm = make_gemm(name, {.shape = shape}, context);
-  const auto once = [&] {
-    const auto start = std::chrono::steady_clock::now();
-    gemm->run({a.get(), b.get(), nullptr, y.get(), 0}, nullptr);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  double best = once(), spent = best;  // the first run also warms up
-  best = std::min(best, once());
-  while (spent < budget) {
-    const auto seconds = once();
-    best = std::min(best, seconds);
-    spent += seconds;
+  std::vector<std::unique_ptr<Gemm>> gemms;
+  for (const auto& name : names) gemms.push_back(make_gemm(name, {.shape = shape}, context));
+
+  constexpr int kLeastTurns = 3, kMostTurns = 30;  // the first turn also warms up
+  constexpr double kLong = 0.1, kBudget = 2e-3;
+  std::vector<double> best(gemms.size(), 1e30);
+  double spent = 0, longest = 0;
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    if (turn >= (longest > kLong ? kLeastTurns - 1 : kLeastTurns) && spent > kBudget) break;
+    for (std::size_t g = 0; g < gemms.size(); ++g) {
+      const auto start = std::chrono::steady_clock::now();
+      gemms[g]->run({a.get(), b.get(), nullptr, y.get(), 0}, nullptr);
+      const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      best[g] = std::min(best[g], seconds);
+      longest = std::max(longest, seconds);
+      spent += seconds;
+    }
   }
   return best;
 }
