@@ -23,23 +23,27 @@ double normal_quantile(double p) {
   return (low + high) / 2;
 }
 
+using Quantiles = std::array<float, kKnots + 1>;
+
 // Quantiles at 0, 1/4096, ..., 1, the ends drawn in to where a quarter of their cell lies outside.
-std::array<float, kKnots + 1> quantiles() {
-  std::array<float, kKnots + 1> knots{};
-  for (std::int64_t i = 0; i <= kKnots; ++i) {
-    const double p = std::clamp(static_cast<double>(i) / kKnots, 0.25 / kKnots, 1 - 0.25 / kKnots);
-    knots[static_cast<std::size_t>(i)] = static_cast<float>(normal_quantile(p));
-  }
-  return knots;
+const Quantiles& quantiles() {
+  static const Quantiles kTable = [] {
+    Quantiles table{};
+    for (std::int64_t i = 0; i <= kKnots; ++i) {
+      const double p = std::clamp(static_cast<double>(i) / kKnots, 0.25 / kKnots, 1 - 0.25 / kKnots);
+      table[static_cast<std::size_t>(i)] = static_cast<float>(normal_quantile(p));
+    }
+    return table;
+  }();
+  return kTable;
 }
 
-// A normal number from 32 bits: the quantile function, linear between the knots. Four times as fast as Box and Muller's
-// method, and within 0.001 of the distribution but for tails beyond 3.8.
-float normal(std::uint32_t bits) {
-  static const auto kTable = quantiles();
+// A normal number from 32 bits: the quantile function, linear between the knots. Three times as fast as Box and
+// Muller's method, and within 0.001 of the distribution but for tails beyond 3.8.
+float normal(const Quantiles& table, std::uint32_t bits) {
   const auto cell = bits >> 20;
   const auto part = static_cast<float>(bits & 0xfffffU) * 0x1p-20F;
-  return kTable[cell] + part * (kTable[cell + 1] - kTable[cell]);
+  return table[cell] + part * (table[cell + 1] - table[cell]);
 }
 
 class RandomSource : public Source {
@@ -67,6 +71,7 @@ class RandomSource : public Source {
  private:
   void fill(std::int64_t first, std::int64_t count, std::byte* out) const {
     constexpr std::int64_t kBlock = 256;
+    const auto& table = quantiles();
     std::array<std::uint32_t, kBlock + 8> bits;
     std::array<float, kBlock> floats;
     std::array<std::int64_t, kBlock> integers;
@@ -80,7 +85,7 @@ class RandomSource : public Source {
       const auto* word = bits.data() + at % 4;
       auto* to = out + done * size_of(dtype_);
       if (bound_ == 0) {
-        for (std::size_t i = 0; i < n; ++i) floats[i] = normal(word[i]);
+        for (std::size_t i = 0; i < n; ++i) floats[i] = normal(table, word[i]);
         cast(NpyType::kF4, floats.data(), dtype_, to, static_cast<std::int64_t>(n));
       } else {
         for (std::size_t i = 0; i < n; ++i) integers[i] = static_cast<std::int64_t>(word[i] * bound_ >> 32);
