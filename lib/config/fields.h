@@ -40,9 +40,11 @@ struct Check {
 Check operator|(const Check& a, const Check& b);
 
 /// Inline, so that they are there before any table of fields in another file.
+// NOLINTBEGIN(readability-identifier-naming): they read as words in a table of fields
 inline const Check positive{"positive", [](double value) { return value > 0; }, {}};
 inline const Check non_negative{"at least 0", [](double value) { return value >= 0; }, {}};
 inline const Check in_0_1{"between 0 and 1", [](double value) { return value >= 0 && value <= 1; }, {}};
+// NOLINTEND(readability-identifier-naming)
 /// >= low; < high.
 Check at_least(double low);
 Check below(double high);
@@ -125,16 +127,16 @@ Node default_list(const std::vector<T>& values) {
 }
 
 template <typename T>
-inline constexpr bool is_text_like = false;
+inline constexpr bool kIsTextLike = false;
 template <>
-inline constexpr bool is_text_like<std::string> = true;
+inline constexpr bool kIsTextLike<std::string> = true;
 template <>
-inline constexpr bool is_text_like<std::optional<std::string>> = true;
+inline constexpr bool kIsTextLike<std::optional<std::string>> = true;
 
 template <typename T, typename D>
 Node make_default(const D& value) {
   if constexpr (std::convertible_to<D, std::string>) {
-    return default_node(std::string(value), is_text_like<T>);
+    return default_node(std::string(value), kIsTextLike<T>);
   } else if constexpr (requires { value.begin(); }) {
     return default_list(value);
   } else {

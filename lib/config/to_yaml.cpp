@@ -67,7 +67,7 @@ void block(const Node& node, std::size_t indent, std::string& out) {
   for (const auto& item : node.items) {
     const auto line = flow(item);
     if (fits_one_line(item, line, indent)) {
-      out += margin + "- " + line + "\n";
+      out.append(margin).append("- ").append(line).append("\n");
       continue;
     }
     const auto start = out.size();
@@ -76,9 +76,9 @@ void block(const Node& node, std::size_t indent, std::string& out) {
   }
   for (const auto& entry : node.entries) {
     const auto line = flow(entry.value);
-    out += margin + key_text(entry.key) + ":";
+    out.append(margin).append(key_text(entry.key)).append(":");
     if (fits_one_line(entry.value, line, indent)) {
-      out += " " + line + "\n";
+      out.append(" ").append(line).append("\n");
     } else {
       out += "\n";
       block(entry.value, indent + 2, out);
