@@ -88,9 +88,8 @@ class Graph {
 /// A result that the outside reads.
 ///  - kLoss: an f32 scalar, the summand of one micro-batch; the step's loss is their sum.
 ///  - kPrediction: a layer's output, by the layer's path.
-///  - kMetric: by the name in the logs. The node's last operand is a variable of role kMetric, to which its kernel adds
-///  in
-///    place; nobody reads the node's own result. Partial over the axes that split the rows.
+///  - kMetric: `name` is the path of a variable of role kMetric. The node's kernel reads and adds to its result, which
+///    therefore *is* the memory of the variable; partial over the axes that split the rows.
 ///  - kAssign: the new value of the variable with the path `name`, in place.
 ///  - kReport: a scalar for the log.
 struct GraphOutput {

@@ -123,9 +123,9 @@ class ModelBuilder {
       const bool weighted = i >= m.metrics.size();
       const auto& metric = weighted ? m.weighted[i - m.metrics.size()] : m.metrics[i];
       b_.begin({"metric", "metrics/" + m.names[i], 0, false, m.places[i]});
-      const auto node = add_metric(b_, metric, fmt::format("metrics/{}/{}", mode, m.names[i]), prediction, target,
-                                   weighted ? weights : std::nullopt);
-      model_.outputs.push_back({Kind::kMetric, m.names[i], node.id()});
+      const auto path = fmt::format("metrics/{}/{}", mode, m.names[i]);
+      const auto node = add_metric(b_, metric, path, prediction, target, weighted ? weights : std::nullopt);
+      model_.outputs.push_back({Kind::kMetric, path, node.id()});
     }
   }
 

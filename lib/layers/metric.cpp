@@ -78,7 +78,7 @@ Tensor add_metric(Builder& b, const Metric& metric, const std::string& path, Ten
   state.role = graph::VariableRole::kMetric;
   state.trainable = false;
   state.pos = b.layer().pos;
-  operands.emplace_back(b.graph(), b.graph().add_variable(std::move(state), {2}, DType::kF64));
+  b.graph().add_variable(std::move(state), {2}, DType::kF64);
   return b.op(graph::kMetricAccumulate, "accumulate", operands);
 }
 

@@ -64,7 +64,7 @@ Tensor as_labels(Builder& b, Tensor prediction, Tensor target);        // i32 of
 /// Names in the logs: a second metric of one name becomes name_1, a weighted one weighted_name (Keras CompileMetrics).
 std::vector<std::string> log_names(const std::vector<std::string>& metrics, const std::vector<std::string>& weighted);
 
-/// Adds the state variable `path` and the op that accumulates into it; returns the latter.
+/// Adds the state variable `path` and the op whose result is its memory; returns the latter.
 Tensor add_metric(Builder& b, const Metric& metric, const std::string& path, Tensor prediction, Tensor target,
                   std::optional<Tensor> weights);
 

@@ -157,9 +157,10 @@ TEST(Ops, UpdateWritesItsSlots) {
   EXPECT_THAT(op.forward(), ElementsAre("adam_update(x0, x1, x2, x3 -> y, x2, x3)"));
 }
 
-TEST(Ops, MetricAddsToItsState) {
-  const One op(kMetricAccumulate, {{6}, {2}}, {}, {DType::kF32, DType::kF64});
-  EXPECT_THAT(op.forward(), ElementsAre("metric_accumulate(x0 -> x1)"));
+TEST(Ops, MetricsResultIsItsState) {
+  const One op(kMetricAccumulate, {{6}, {6}});
+  EXPECT_EQ(op.node().shape(), (Shape{2}));
+  EXPECT_THAT(op.forward(), ElementsAre("metric_accumulate(x0, x1 -> y)"));
 }
 
 TEST(Ops, ReducedBatchNeedsARowMask) {

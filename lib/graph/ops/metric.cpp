@@ -15,20 +15,19 @@ OpTraits match_traits(const Attributes& attributes, std::span<const TensorInfo> 
 
 void match_forward(Emit& e) { e.kernel("match_rows", {e.input(0), e.input(1)}, {e.result()}, e.node().attributes); }
 
-/// The last operand is the state. It is replicated to the rule and stays where it is: every rank adds its own rows.
+/// The result is the memory of the state: the kernel reads it and adds.
 OpTraits accumulate_traits(const Attributes&, std::span<const TensorInfo> operands) {
   const auto rows = leading(operands[0].shape.size());
-  auto t = traits_of(rows + (operands.size() > 2 ? "," + rows : "") + ",s->s; s whole", operands);
+  auto t = traits_of(rows + (operands.size() > 1 ? "," + rows : "") + "->s; s whole", operands, {{'s', 2}});
   t.dtype = DType::kF64;
   t.masks_rows = true;
   return t;
 }
 
 void accumulate_forward(Emit& e) {
-  const int state = static_cast<int>(e.node().args.size()) - 1;
-  std::vector<Value> inputs;
-  for (int k = 0; k < state; ++k) inputs.push_back(e.input(k));
-  e.kernel("metric_accumulate", inputs, {e.input(state)});
+  std::vector<Value> inputs{e.input(0)};
+  if (e.node().args.size() > 1) inputs.push_back(e.input(1));
+  e.kernel("metric_accumulate", inputs, {e.result()});
 }
 
 }  // namespace

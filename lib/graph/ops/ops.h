@@ -30,7 +30,7 @@ extern const Op kWeightedSum;       // l [, weights] [, denominator] -> scalar. 
 extern const Op kCountValid;        // labels -> f64 scalar, in the prologue. ignore_class
 extern const Op kSumWeights;        // weights -> f64 scalar, in the prologue
 extern const Op kMatchRows;         // pred (..., c), target -> (...). kind, threshold
-extern const Op kMetricAccumulate;  // values [, weights], state f64 (2): a kMetric variable, added to in place
+extern const Op kMetricAccumulate;  // values [, weights] -> f64 (2), the memory of a kMetric variable
 
 // The update
 extern const Op kSumSquares;          // g -> f64 scalar
