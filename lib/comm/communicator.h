@@ -131,4 +131,7 @@ struct MpiOptions {
 /// shared memory is too small.
 std::unique_ptr<World> make_mpi_world(int* argc, char*** argv, const MpiOptions& options = {});
 
+/// "Open MPI v4.1.4, ..." up to the first comma. Needs no initialised MPI.
+std::string mpi_version();
+
 }  // namespace tessera::comm

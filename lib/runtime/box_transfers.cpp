@@ -21,11 +21,13 @@ Box relative_to(Box box, const Box& origin) {
 /// A box and the members of the group that hold it.
 struct Holding {
   Box box;
-  std::vector<int> holders;
+  std::vector<int> holders;  // ascending
 
   int source_for(int receiver) const {
-    if (std::find(holders.begin(), holders.end(), receiver) != holders.end()) return receiver;
-    return holders[static_cast<std::size_t>(receiver) % holders.size()];
+    const auto next = std::lower_bound(holders.begin(), holders.end(), receiver);
+    if (next != holders.end() && *next == receiver) return receiver;
+    const auto others_before = receiver - (next - holders.begin());
+    return holders[static_cast<std::size_t>(others_before) % holders.size()];
   }
 };
 

@@ -10,8 +10,8 @@ namespace tessera::runtime {
 
 /// What one rank sends and receives when a tensor goes from one layout to another, among the ranks of `group` (world
 /// ranks; BoxTransfer::peer is an index into it). Every rank of the group must have its whole new box somewhere in the
-/// group. Where several ranks hold a box, the receiver takes its own copy, else that of the holder at the receiver's
-/// own index modulo their number, which spreads the load.
+/// group. Where several ranks hold a box, a receiver takes its own copy, and those without one take turns among the
+/// holders.
 struct BoxTransfers {
   std::vector<comm::BoxTransfer> sends, receives;
 };

@@ -51,31 +51,6 @@ void execute_collective(const Step& step, const partition::CollectiveCall& call,
   }
 }
 
-/// Tells the world, while it lives, what a wait is for.
-class WhatIsDone {
- public:
-  WhatIsDone(comm::World& world, comm::Context context) : world_(world), context_(context) {
-    world_.set_context(&context_);
-  }
-  WhatIsDone(const WhatIsDone&) = delete;
-  WhatIsDone& operator=(const WhatIsDone&) = delete;
-  ~WhatIsDone() { world_.set_context(nullptr); }
-
- private:
-  comm::World& world_;
-  comm::Context context_;
-};
-
-void execute(const Step& step, const device::StepParams& params, comm::World& world) {
-  const auto& operands = step.of(params.micro_batch);
-  if (step.kernel) {
-    step.kernel->run(operands.inputs.data(), operands.outputs.data(), params);
-    return;
-  }
-  const WhatIsDone done(world, {step.what, step.index, params.step});
-  execute_collective(step, std::get<partition::CollectiveCall>(step.instruction->what), operands);
-}
-
 }  // namespace
 
 struct Executor::Impl {
@@ -89,12 +64,15 @@ struct Executor::Impl {
   std::map<std::string, ProgramImage> programs;
   std::map<std::string, std::size_t> state_by_path;
   std::unique_ptr<Streams> streams;
+  comm::Context context;
 
   void allocate();
   std::byte* state_pointer(const std::string& path) const;
   const ProgramImage& program(const std::string& name) const;
   void run_section(const SectionImage& section, const device::StepParams& params);
   void run_stream(const SectionImage& section, int stream, const device::StepParams& params);
+  void execute(const SectionImage& section, int index, const device::StepParams& params);
+  void make_kernels(const std::vector<device::KernelSpec>& specs);
 };
 
 void Executor::Impl::allocate() {
@@ -114,7 +92,8 @@ void Executor::Impl::allocate() {
 std::byte* Executor::Impl::state_pointer(const std::string& path) const {
   const auto it = state_by_path.find(path);
   TESSERA_CHECK(it != state_by_path.end(), "the plan has no state '{}'", path);
-  return pools.at(Pool::kState) + plan.state[it->second].offset;
+  const auto& state = plan.state[it->second];
+  return pools.at(state.pool) + state.offset;
 }
 
 const ProgramImage& Executor::Impl::program(const std::string& name) const {
@@ -125,7 +104,7 @@ const ProgramImage& Executor::Impl::program(const std::string& name) const {
 
 void Executor::Impl::run_section(const SectionImage& section, const device::StepParams& params) {
   if (!streams || section.of_stream[kComm].empty()) {
-    for (const auto& step : section.steps) execute(step, params, world);
+    for (int index = 0; index < static_cast<int>(section.steps.size()); ++index) execute(section, index, params);
     return;
   }
   const auto compute = [&] { run_stream(section, kCompute, params); };
@@ -135,16 +114,35 @@ void Executor::Impl::run_section(const SectionImage& section, const device::Step
 
 void Executor::Impl::run_stream(const SectionImage& section, int stream, const device::StepParams& params) {
   for (const int index : section.of_stream[static_cast<std::size_t>(stream)]) {
-    const auto& step = section.steps[static_cast<std::size_t>(index)];
-    streams->wait_for(1 - stream, step.wait_for);
-    execute(step, params, world);
+    streams->wait_for(1 - stream, section.steps[static_cast<std::size_t>(index)].wait_for);
+    execute(section, index, params);
     streams->advance(stream);
   }
 }
 
+void Executor::Impl::execute(const SectionImage& section, int index, const device::StepParams& params) {
+  const auto& step = section.steps[static_cast<std::size_t>(index)];
+  auto own = params;
+  if (step.instruction->micro_batch >= 0) own.micro_batch = step.instruction->micro_batch;
+  const auto& operands = step.operands[static_cast<std::size_t>(own.micro_batch)];
+  if (step.kernel >= 0) {
+    kernels[static_cast<std::size_t>(step.kernel)]->run(operands.inputs.data(), operands.outputs.data(), own);
+    return;
+  }
+  context = {step.what, index, params.step};
+  execute_collective(step, std::get<partition::CollectiveCall>(step.instruction->what), operands);
+}
+
+// Rank 0 chooses among the implementations of a kernel for all: replicas must compute the same bits.
+void Executor::Impl::make_kernels(const std::vector<device::KernelSpec>& specs) {
+  const auto tuning = world.broadcast(world.rank() == 0 ? device.tune(specs) : "", 0);
+  device.set_tuning(tuning);
+  for (const auto& spec : specs) kernels.push_back(device.make_kernel(spec));
+}
+
 Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
                    const ExecutorOptions& options)
-    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}}) {
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}}) {
   TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
   const auto hashes = world.gather(std::to_string(partition::hash(plan)));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank)
@@ -153,16 +151,17 @@ Executor::Executor(const partition::Plan& plan, device::Device& device, comm::Wo
            "rank {} on {} has another plan than rank 0 (hash {} and {}); do all nodes run the same build?", rank,
            world.host(), hashes[rank], hashes[0]);
 
-  world.set_deadline(options.time_limit_s);
   impl_->allocate();
   for (std::size_t s = 0; s < plan.state.size(); ++s) impl_->state_by_path[plan.state[s].variable.path] = s;
-  ImageMaker maker(plan, impl_->pools, device, world);
+  ImageMaker maker(plan, impl_->pools, world);
   for (const auto& [name, program] : plan.programs) impl_->programs[name] = maker.make(program);
-  impl_->kernels = maker.take_kernels();
+  impl_->make_kernels(maker.kernel_specs());
+  world.set_deadline(options.time_limit_s);
+  world.set_context(&impl_->context);
   if (options.comm_thread && world.size() > 1) impl_->streams = std::make_unique<Streams>();
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() { impl_->world.set_context(nullptr); }
 
 const partition::Plan& Executor::plan() const { return impl_->plan; }
 

@@ -9,6 +9,7 @@
 
 #include <climits>
 
+#include "comm/mpi/check.h"
 #include "comm/mpi/node_control.h"
 #include "comm/mpi/nodes_communicator.h"
 #include "comm/mpi/session.h"
@@ -231,6 +232,14 @@ class MpiWorld final : public World {
 
 std::unique_ptr<World> make_mpi_world(int* argc, char*** argv, const MpiOptions& options) {
   return std::make_unique<MpiWorld>(argc, argv, options);
+}
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  const std::string version(text, static_cast<std::size_t>(length));
+  return version.substr(0, version.find_first_of(",\n"));
 }
 
 }  // namespace tessera::comm

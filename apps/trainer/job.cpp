@@ -1,0 +1,78 @@
+#include "job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "core/text.h"
+#include "train/agree.h"
+#include "train/launch.h"
+
+namespace tessera::trainer {
+
+std::unique_ptr<comm::World> open_world(int* argc, char*** argv) {
+  return train::launched_by_mpi() ? comm::make_mpi_world(argc, argv) : comm::make_self_world();
+}
+
+config::Spec load_spec(const Options& options, comm::World& world) {
+  std::string text;
+  train::agree(world, [&] {
+    if (world.rank() == 0) text = config::read_text(options.config);
+  });
+  text = world.broadcast(text, 0);
+  config::Spec spec;
+  train::agree(world, [&] { spec = config::parse_spec(text, options.config, options.overrides); });
+  return spec;
+}
+
+std::string run_folder(const config::Spec& spec) {
+  return (std::filesystem::path(spec.output_dir) / spec.name).string();
+}
+
+std::int64_t planned_ranks(const Options& options, const config::Spec& spec, const comm::World& world) {
+  if (options.ranks > 0) return options.ranks;
+  if (world.size() > 1) return world.size();
+  std::int64_t ranks = 1;
+  for (const auto size : spec.distribution.mesh_shape) {
+    if (size < 1)
+      fail(ExitCode::kConfig, "{}: the mesh has a size of {}; say for how many ranks with --ranks N", options.config,
+           size);
+    ranks *= size;
+  }
+  return ranks;
+}
+
+config::Spec with_weights(const Options& options, config::Spec spec, comm::World& world) {
+  if (!options.weights.empty()) {
+    spec.model.load_weights = options.weights;
+    return spec;
+  }
+  const auto trained = std::filesystem::path(run_folder(spec)) / "final.safetensors";
+  if (world.broadcast(std::filesystem::exists(trained) ? "1" : "0", 0) == "1")
+    spec.model.load_weights = trained.string();
+  else if (spec.model.load_weights.empty())
+    fail(ExitCode::kCheckpoint,
+         "there are no weights: {} is not there and model.load_weights is not given; train first, or give "
+         "--weights FILE",
+         trained.string());
+  return spec;
+}
+
+std::string data_name(const Options& options, const config::Spec& spec) {
+  if (!options.data.empty()) return options.data;
+  return spec.data.contains("validation") ? "validation" : "train";
+}
+
+train::SessionOptions session_options(const Options& options, std::vector<std::string> programs) {
+  train::SessionOptions session;
+  session.programs = std::move(programs);
+  session.allow_mixed = options.allow_mixed;
+  return session;
+}
+
+void print_warnings(const comm::World& world, const std::vector<std::string>& warnings) {
+  if (world.rank() != 0) return;
+  for (const auto& warning : warnings) std::cerr << "warning: " << warning << '\n';
+}
+
+}  // namespace tessera::trainer

@@ -1,0 +1,104 @@
+#include "options.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "verbs.h"
+
+namespace tessera::trainer {
+namespace {
+
+const std::vector<std::string> kVerbs{"train",    "plan",    "advise",  "validate", "verify",
+                                      "evaluate", "predict", "devices", "schema"};
+
+bool is_verb(const std::string& word) { return std::find(kVerbs.begin(), kVerbs.end(), word) != kVerbs.end(); }
+
+/// `trainer config.yaml` is `trainer train config.yaml`. A word that is neither a verb nor a file is a misspelled verb.
+void insert_default_verb(std::vector<std::string>& words) {
+  if (words.empty()) return;
+  const auto& first = words.front();
+  if (is_verb(first) || first == "--help" || first == "-h" || first == "--version") return;
+  const bool like_a_file = first.find_first_of("./") != std::string::npos || std::filesystem::exists(first);
+  if (first[0] != '-' && !like_a_file)
+    fail(ExitCode::kConfig, "'{}' is neither a verb ({}) nor a config file{}", first, join(kVerbs),
+         did_you_mean(first, kVerbs));
+  words.insert(words.begin(), "train");
+}
+
+void add_options(CLI::App& verb, const std::string& name, Options& o) {
+  if (name != "devices" && name != "schema") {
+    verb.add_option("CONFIG", o.config, "the YAML file")->required();
+    verb.add_option("--set", o.overrides, "KEY=VALUE, over what the file says; may be repeated")
+        ->allow_extra_args(false);
+  }
+  if (name == "plan" || name == "advise" || name == "validate")
+    verb.add_option("--ranks", o.ranks, "plan for this number of ranks")->check(CLI::PositiveNumber);
+  if (name != "train" && name != "validate" && name != "schema" && name != "predict")
+    verb.add_flag("--json", o.json, "print JSON to standard output");
+  if (name == "plan") verb.add_flag("--explain", o.explain, "say for each collective what was chosen and rejected");
+  if (name == "advise" || name == "devices") verb.add_flag("--measure", o.measure, "measure instead of predicting");
+  if (name == "verify") verb.add_option("--steps", o.steps, "training steps to compare")->check(CLI::PositiveNumber);
+  if (name == "evaluate" || name == "predict") {
+    verb.add_option("--weights", o.weights, "a safetensors file");
+    verb.add_option("--data", o.data, "train, validation or test")
+        ->check(CLI::IsMember({"train", "validation", "test"}));
+  }
+  if (name == "devices") verb.add_option("--type", o.type, "gpu or cpu")->check(CLI::IsMember({"gpu", "cpu"}));
+  if (name == "train" || name == "verify" || name == "evaluate" || name == "predict" || name == "advise")
+    verb.add_flag("--allow-mixed", o.allow_mixed, "ranks on different processors or libraries");
+}
+
+std::string about(const std::string& verb) {
+  if (verb == "train") return "train the model (the default verb)";
+  if (verb == "plan") return "show memory, communication and predicted time for any number of ranks";
+  if (verb == "advise") return "the simplest distribution that fits, and what others would gain";
+  if (verb == "validate") return "find everything that can be wrong without training";
+  if (verb == "verify") return "compare this mesh with one device";
+  if (verb == "evaluate") return "loss and metrics on a dataset";
+  if (verb == "predict") return "write the outputs of the model as .npy files";
+  if (verb == "devices") return "list the devices of the job";
+  return "list layers, losses, metrics and optimizers with their arguments";
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv, bool& done) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  insert_default_verb(words);
+
+  Options options;
+  CLI::App app("Trains a Keras-style model on a device mesh: mpirun -np 2 trainer config.yaml", "trainer");
+  app.require_subcommand(1);
+  bool version = false;
+  app.add_flag_callback(
+      "--version",
+      [&] {
+        version = true;
+        throw CLI::Success();
+      },
+      "versions of the trainer, MPI and oneDNN");
+  for (const auto& name : kVerbs) {
+    auto* verb = app.add_subcommand(name, about(name));
+    add_options(*verb, name, options);
+    verb->callback([&options, name] { options.verb = name; });
+  }
+  try {
+    std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 takes them
+    app.parse(reversed);
+  } catch (const CLI::Success& success) {
+    done = true;
+    if (version)
+      print_version();
+    else
+      app.exit(success, std::cout, std::cerr);
+  } catch (const CLI::ParseError& error) {
+    fail(ExitCode::kConfig, "{}; `trainer --help` lists verbs and options", error.what());
+  }
+  return options;
+}
+
+}  // namespace tessera::trainer

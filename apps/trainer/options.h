@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::trainer {
+
+/// The command line. Which options a verb takes is in options.cpp.
+struct Options {
+  std::string verb = "train";
+  std::string config;
+  std::vector<std::string> overrides;  // --set fit.epochs=1
+  std::int64_t ranks = 0;              // 0: as launched, or as the mesh says
+  std::int64_t steps = 3;              // of verify
+  std::string weights;
+  std::string data;  // "": validation, else train
+  std::string type;  // devices: "", "gpu", "cpu"
+  bool json = false, explain = false, measure = false, allow_mixed = false;
+};
+
+/// Throws Error (config) with a sentence for what is not understood. Help and version print and set `done`.
+Options parse_options(int argc, char** argv, bool& done);
+
+}  // namespace tessera::trainer

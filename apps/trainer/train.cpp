@@ -1,0 +1,59 @@
+#include <filesystem>
+#include <fstream>
+
+#include "job.h"
+#include "report/jsonl.h"
+#include "report/observers.h"
+#include "report/plan_json.h"
+#include "report/progress.h"
+#include "train/agree.h"
+#include "train/fit.h"
+#include "train/signals.h"
+#include "train/weights.h"
+#include "verbs.h"
+
+namespace tessera::trainer {
+namespace {
+
+void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << text << std::flush;
+  if (!out) fail(ExitCode::kData, "can't write {}; is the disk full, or the folder not writable?", file.string());
+}
+
+/// A fresh run replaces what an earlier one left in its folder.
+void begin_folder(const std::filesystem::path& folder, const train::Session& session) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
+  std::filesystem::remove(folder / "final.safetensors", error);
+  write_text(folder / "config.resolved.yaml", session.spec().resolved);
+  write_text(folder / "plan.json", report::plan_json(session.plan()));
+}
+
+}  // namespace
+
+ExitCode train(const Options& options, comm::World& world) {
+  const auto spec = load_spec(options, world);
+  if (!spec.compile.present)
+    fail(ExitCode::kConfig, "{}: there is no `compile:`; say with which optimizer and loss to train", spec.file);
+  train::SignalFlag signal;
+  std::vector<std::string> programs{"train"};
+  if (spec.data.contains("validation")) programs.emplace_back("evaluate");
+  train::Session session(spec, world, session_options(options, programs));
+  print_warnings(world, session.warnings());
+
+  const std::filesystem::path folder = run_folder(spec);
+  report::Observers observers;
+  train::agree(world, [&] {
+    if (world.rank() != 0) return;
+    begin_folder(folder, session);
+    observers.add(std::make_unique<report::JsonlWriter>((folder / "metrics.jsonl").string()));
+    observers.add(std::make_unique<report::Progress>(stderr));
+  });
+  const auto result = train::fit(session, observers, [&] { return signal.raised(); });
+  train::save_weights(world, session.executor(), (folder / "final.safetensors").string());
+  return result.interrupted ? ExitCode::kRequeue : ExitCode::kDone;
+}
+
+}  // namespace tessera::trainer

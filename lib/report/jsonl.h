@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "train/observer.h"
+
+namespace tessera::report {
+
+/// Writes metrics.jsonl: an event a line, each in the file when the call returns. Floats have all their digits; "nan",
+/// "inf" and "-inf" are strings. A step's line is made without allocating.
+class JsonlWriter final : public train::Observer {
+ public:
+  /// Replaces the file. Throws Error (data) if it can't be written.
+  explicit JsonlWriter(const std::string& file);
+  ~JsonlWriter() override;
+  JsonlWriter(const JsonlWriter&) = delete;
+  JsonlWriter& operator=(const JsonlWriter&) = delete;
+
+  void step(const train::StepEvent& event) override;
+  void evaluate(const std::string& on, const train::Logs& logs) override;
+  void epoch(std::int64_t epoch, const train::Logs& logs) override;
+  void warning(const std::string& sentence) override;
+  void end(const train::EndEvent& event) override;
+
+ private:
+  void write_line(const char* bytes, std::size_t count);
+
+  std::string file_;
+  int fd_ = -1;
+};
+
+}  // namespace tessera::report

@@ -1,0 +1,160 @@
+#include "train/fit.h"
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "train/agree.h"
+#include "train/evaluate.h"
+#include "train/feed.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr std::int64_t kReplicaCheckSteps = 1000;
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool all_finite(const runtime::Executor& executor, const partition::StateBuffer& state) {
+  std::vector<float> part(std::size_t{1} << 18);
+  const auto chunk = static_cast<std::int64_t>(part.size() * sizeof(float));
+  for (std::int64_t at = 0; at < state.bytes; at += chunk) {
+    const auto bytes = std::min(chunk, state.bytes - at);
+    executor.read_state(state.variable.path, at, bytes, part.data());
+    for (std::int64_t k = 0; k < bytes / static_cast<std::int64_t>(sizeof(float)); ++k)
+      if (!std::isfinite(part[static_cast<std::size_t>(k)])) return false;
+  }
+  return true;
+}
+
+/// The first weight in the order of the plan that has a value that is not finite on any rank; "" if none has.
+std::string first_bad_variable(Session& session) {
+  for (const auto& state : session.plan().state) {
+    if (state.variable.role != graph::VariableRole::kWeight || state.dtype != DType::kF32) continue;
+    if (session.world().any(!all_finite(session.executor(), state))) return state.variable.path;
+  }
+  return "";
+}
+
+class Fit {
+ public:
+  Fit(Session& session, Observer& observer, const std::function<bool()>& stop)
+      : session_(session),
+        fit_(session.spec().fit),
+        observer_(observer),
+        stop_(stop),
+        optimizer_(layers::optimizer_info(session.spec())),
+        train_(session, "train", "train", {.shuffle = fit_.shuffle, .steps_per_epoch = fit_.steps_per_epoch}) {
+    if (session.spec().data.contains("validation") && session.has_program("evaluate"))
+      validation_ = std::make_unique<Feed>(
+          session, "evaluate", "validation",
+          FeedOptions{.steps_per_epoch = fit_.validation_steps, .restart = true, .every_row = true});
+  }
+
+  FitResult run() {
+    std::int64_t steps = 0;
+    for (std::int64_t epoch = 0; epoch < fit_.epochs; ++epoch) steps += train_.steps(epoch);
+    result_.batch_losses.reserve(static_cast<std::size_t>(steps));  // a step allocates nothing
+    observer_.begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()});
+    step_end_ = seconds_now();
+    for (epoch_ = 0; epoch_ < fit_.epochs && !result_.interrupted; ++epoch_) run_epoch();
+    if (!result_.interrupted)
+      for (const auto& [weight, average] : optimizer_.averages) session_.executor().assign_state(weight, average);
+    auto end = session_.end_event();
+    end.steps = result_.steps;
+    end.interrupted = result_.interrupted;
+    observer_.end(end);
+    return std::move(result_);
+  }
+
+ private:
+  void run_epoch() {
+    observer_.epoch_begin(epoch_);
+    session_.reset_metrics("train");
+    double weighted_loss = 0, rows = 0;
+    for (std::int64_t step = 0; step < train_.steps(epoch_) && !result_.interrupted; ++step) {
+      const auto [loss, real_rows] = run_step(step);
+      weighted_loss += loss * static_cast<double>(real_rows);
+      rows += static_cast<double>(real_rows);
+    }
+    if (result_.interrupted) return;
+    if (train_.cut_short(epoch_))
+      observer_.warning(fmt::format("the training data ended after {} of the {} steps_per_epoch of epoch {}",
+                                    train_.steps(epoch_), fit_.steps_per_epoch, epoch_ + 1));
+    auto logs = session_.metrics("train");
+    logs["loss"] = rows == 0 ? 0 : weighted_loss / rows;
+    if (validation_ && (epoch_ + 1) % fit_.validation_freq == 0) {
+      const auto validation = train::evaluate(session_, *validation_);
+      observer_.evaluate("validation", validation);
+      for (const auto& [name, value] : validation) logs["val_" + name] = value;
+    }
+    observer_.epoch(epoch_, logs);
+    result_.history.push_back(std::move(logs));
+  }
+
+  struct StepResult {
+    double loss = 0;
+    std::int64_t real_rows = 0;
+  };
+
+  StepResult run_step(std::int64_t step) {
+    const auto calls = result_.steps;  // before this one
+    device::StepParams params;
+    params.step = calls + 1;
+    params.iteration = calls / optimizer_.accumulation_steps;
+    params.learning_rate = optimizer_.learning_rate(calls);
+    const bool apply = (calls + 1) % optimizer_.accumulation_steps == 0;
+    or_end_job(session_.world(), [&] {
+      params.real_rows = train_.fill(epoch_, step);
+      session_.executor().run("train", apply ? "apply" : "accumulate", params);
+    });
+    ++result_.steps;
+
+    StepEvent event{.epoch = epoch_, .step = params.step, .step_in_epoch = step + 1};
+    event.loss = session_.loss("train");
+    event.learning_rate = params.learning_rate;
+    if (const auto squared = session_.report("train", "grad_norm_squared"); apply && squared)
+      event.grad_norm = std::sqrt(*squared);
+    const auto now = seconds_now();
+    event.step_ms = (now - step_end_) * 1e3;
+    event.samples_per_s = static_cast<double>(params.real_rows) / (now - step_end_);
+    step_end_ = now;
+    observer_.step(event);
+    result_.batch_losses.push_back(event.loss);
+    check_finite(event);
+    if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
+    result_.interrupted = session_.world().any(stop_());
+    return {event.loss, params.real_rows};
+  }
+
+  // Loss and norm are the same bits on all ranks, so all come to the same conclusion.
+  void check_finite(const StepEvent& event) {
+    const bool finite = std::isfinite(event.loss) && std::isfinite(event.grad_norm.value_or(0));
+    if (finite) return;
+    const auto bad = first_bad_variable(session_);
+    fail(ExitCode::kNotFinite, "step {}: the {} is not finite; {}. A smaller learning_rate or a clipnorm may help",
+         event.step, std::isfinite(event.loss) ? "gradient norm" : "loss",
+         bad.empty() ? "all variables are finite" : "the first variable that isn't either is '" + bad + "'");
+  }
+
+  Session& session_;
+  const config::FitSpec& fit_;
+  Observer& observer_;
+  const std::function<bool()>& stop_;
+  layers::OptimizerInfo optimizer_;
+  Feed train_;
+  std::unique_ptr<Feed> validation_;
+  FitResult result_;
+  std::int64_t epoch_ = 0;
+  double step_end_ = 0;
+};
+
+}  // namespace
+
+FitResult fit(Session& session, Observer& observer, const std::function<bool()>& stop) {
+  return Fit(session, observer, stop).run();
+}
+
+}  // namespace tessera::train

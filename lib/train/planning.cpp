@@ -1,0 +1,73 @@
+#include "train/planning.h"
+
+#include <numeric>
+
+#include "layers/build.h"
+
+namespace tessera::train {
+namespace {
+
+layers::Mode mode_of(const std::string& program) {
+  if (program == "train") return layers::Mode::kTrain;
+  if (program == "evaluate") return layers::Mode::kEvaluate;
+  TESSERA_CHECK(program == "predict", "no program '{}'", program);
+  return layers::Mode::kPredict;
+}
+
+/// Whether a program's graph takes sample weights: where the data that it may run on have them. Rows without count
+/// once.
+bool has_sample_weight(const config::Spec& spec, const std::string& program) {
+  for (const auto& [on, data] : spec.data)
+    if ((program == "evaluate" || on == "train") && data.npy.contains("sample_weight")) return true;
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> possible_programs(const config::Spec& spec) {
+  if (!spec.compile.present) return {"predict"};
+  return {"train", "evaluate", "predict"};
+}
+
+std::int64_t padded_rows(const config::Spec& spec, const mesh::Distribution& distribution, std::int64_t micro_batches) {
+  auto shards = distribution.batch_shards();
+  for (const auto& [name, rule] : distribution.data_layout_map)
+    if (!rule.dims.empty()) shards = std::lcm(shards, distribution.mesh.size(rule.dims[0]));
+  const auto unit = shards * micro_batches;
+  return (spec.fit.batch_size + unit - 1) / unit * unit;
+}
+
+Planning plan_run(const config::Spec& spec, std::int64_t ranks, const PlanningOptions& options) {
+  return plan_run(spec, mesh::make_distribution(spec.distribution, ranks), options);
+}
+
+Planning plan_run(const config::Spec& spec, const mesh::Distribution& distribution, const PlanningOptions& options) {
+  Planning planning;
+  planning.distribution = distribution;
+  const auto micro_batches = spec.distribution.micro_batches;
+  planning.batch_rows = padded_rows(spec, distribution, micro_batches);
+
+  partition::PlanRequest request;
+  request.distribution = &planning.distribution;
+  request.hardware = partition::load_hardware(spec.hardware.empty() ? "cpu" : spec.hardware);
+  if (spec.hardware.empty()) request.hardware.memory_bytes = 0;
+  request.micro_batches = micro_batches;
+  request.explain = options.explain;
+  request.memory_limit = options.memory_limit;
+  for (const auto& program : options.programs) {
+    const auto mode = mode_of(program);
+    const auto parts = mode == layers::Mode::kTrain ? micro_batches : 1;
+    planning.models[program] = layers::build(
+        spec,
+        {mode, planning.batch_rows / parts, parts, mode != layers::Mode::kPredict && has_sample_weight(spec, program)});
+    request.models.emplace_back(program, &planning.models[program]);
+  }
+  planning.plan = partition::make_plan(request);
+  return planning;
+}
+
+std::int64_t planned_bytes(const partition::Plan& plan) {
+  return std::accumulate(std::begin(plan.pool_bytes), std::end(plan.pool_bytes), plan.scratch_bytes);
+}
+
+}  // namespace tessera::train

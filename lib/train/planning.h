@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/spec.h"
+#include "graph/graph.h"
+#include "mesh/distribution.h"
+#include "partition/plan.h"
+
+namespace tessera::train {
+
+struct PlanningOptions {
+  std::vector<std::string> programs;  // of "train", "evaluate", "predict"; the first one decides the plan's time
+  bool explain = false;
+  std::int64_t memory_limit = 0;  // bytes a device, instead of the profile's
+};
+
+/// What is known of a run before any device is touched.
+struct Planning {
+  mesh::Distribution distribution;
+  std::map<std::string, graph::Model> models;  // by program
+  std::int64_t batch_rows = 0;                 // of one batch, padded
+  partition::Plan plan;
+};
+
+/// The programs that a spec can have: "predict" always, the others where it has `compile`.
+std::vector<std::string> possible_programs(const config::Spec& spec);
+
+/// Builds the graphs for `ranks` ranks and plans them. The same on every rank. Throws Error (config, out of memory).
+Planning plan_run(const config::Spec& spec, std::int64_t ranks, const PlanningOptions& options);
+
+/// As above on a given distribution instead of the spec's.
+Planning plan_run(const config::Spec& spec, const mesh::Distribution& distribution, const PlanningOptions& options);
+
+/// Rows of a batch: `batch_size` rounded up to a multiple of what splits its first dimension, times the micro-batches.
+std::int64_t padded_rows(const config::Spec& spec, const mesh::Distribution& distribution, std::int64_t micro_batches);
+
+/// Sum of the pools and the scratch memory: bytes of one device.
+std::int64_t planned_bytes(const partition::Plan& plan);
+
+}  // namespace tessera::train

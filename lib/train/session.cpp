@@ -1,0 +1,117 @@
+#include "train/session.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "train/agree.h"
+#include "train/launch.h"
+#include "train/process_memory.h"
+#include "train/weights.h"
+
+namespace tessera::train {
+namespace {
+
+std::int64_t least_of(comm::World& world, std::int64_t own) {
+  for (const auto& text : world.gather(std::to_string(own))) own = std::min<std::int64_t>(own, std::stoll(text));
+  return own;
+}
+
+}  // namespace
+
+Session::Session(const config::Spec& spec, comm::World& world, const SessionOptions& options)
+    : spec_(spec), world_(world) {
+  auto own = options;
+  if (own.programs.empty()) own.programs = possible_programs(spec);
+  const auto launch = agree_on_launch(world, own.allow_mixed, own.threads);
+  agree(world, [&] {
+    metric_names_ = spec.compile.present ? layers::metric_names(spec) : std::vector<std::string>{};
+    planning_ = plan_for(own, 0);
+  });
+  // The fastest plan, as long as it fits into what the nodes have free.
+  if (const auto limit = least_of(world, available_bytes() / world.local_size()); planned_bytes(plan()) > limit)
+    agree(world, [&] { planning_ = plan_for(own, limit); });
+  warnings_ = launch.warnings;
+  warnings_.insert(warnings_.end(), plan().warnings.begin(), plan().warnings.end());
+
+  baseline_bytes_ = resident_bytes();
+  agree(world, [&] {
+    device_ =
+        spec.device == "cuda" ? device::make_cuda_device(world.local_rank()) : device::make_cpu_device(launch.device);
+  });
+  or_end_job(world, [&] {
+    executor_ = std::make_unique<runtime::Executor>(plan(), *device_, world,
+                                                    runtime::ExecutorOptions{.comm_thread = launch.comm_thread});
+  });
+  executor_->initialise_state();
+  if (spec.model.load_weights.empty()) return;
+  for (const auto& name : load_weights(world, *executor_, spec.model.load_weights))
+    warnings_.push_back(fmt::format("{} has '{}', which the model has not", spec.model.load_weights, name));
+}
+
+Planning Session::plan_for(const SessionOptions& options, std::int64_t memory_limit) const {
+  const PlanningOptions planning{.programs = options.programs, .memory_limit = memory_limit};
+  return options.single_device ? plan_run(spec_, mesh::Distribution{}, planning)
+                               : plan_run(spec_, world_.size(), planning);
+}
+
+double Session::loss(const std::string& program) const {
+  for (const auto& output : plan().programs.at(program).outputs) {
+    if (output.kind != graph::GraphOutput::Kind::kLoss) continue;
+    float value = 0;
+    executor_->read_output(program, output.name, &value);
+    return value;
+  }
+  fail(ExitCode::kInternal, "program {} has no loss", program);
+}
+
+std::optional<double> Session::report(const std::string& program, const std::string& name) const {
+  const auto& p = plan().programs.at(program);
+  for (const auto& output : p.outputs) {
+    if (output.kind != graph::GraphOutput::Kind::kReport || output.name != name) continue;
+    const auto& value = p.values[static_cast<std::size_t>(output.value)];
+    double wide = 0;
+    float narrow = 0;
+    executor_->read_output(program, name, value.dtype == DType::kF64 ? static_cast<void*>(&wide) : &narrow);
+    return value.dtype == DType::kF64 ? wide : narrow;
+  }
+  return std::nullopt;
+}
+
+void Session::reset_metrics(const std::string& program) {
+  const auto it = plan().programs.find(program + ".metrics");
+  if (it == plan().programs.end()) return;
+  for (const auto& value : it->second.values) {
+    if (value.state < 0) continue;
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(value.bytes));
+    executor_->write_state(plan().state[static_cast<std::size_t>(value.state)].variable.path, zeros.data());
+  }
+}
+
+Logs Session::metrics(const std::string& program) {
+  Logs logs;
+  const auto it = plan().programs.find(program + ".metrics");
+  if (it == plan().programs.end()) return logs;
+  const auto& outputs = it->second.outputs;
+  TESSERA_CHECK(outputs.size() == metric_names_.size(), "{} metric outputs for {}", outputs.size(),
+                join(metric_names_));
+  or_end_job(world_, [&] { executor_->run(it->first, "", {}); });
+  for (std::size_t m = 0; m < outputs.size(); ++m) {
+    double total_and_count[2] = {};
+    executor_->read_output(it->first, outputs[m].name, total_and_count);
+    logs[metric_names_[m]] = total_and_count[1] == 0 ? 0 : total_and_count[0] / total_and_count[1];
+  }
+  return logs;
+}
+
+EndEvent Session::end_event() const {
+  EndEvent event;
+  event.planned_bytes = planned_bytes(plan());
+  for (int p = 0; p < partition::kPoolCount; ++p)
+    event.pools[to_string(static_cast<partition::Pool>(p))] = executor_->pool_bytes(static_cast<partition::Pool>(p));
+  event.baseline_bytes = baseline_bytes_;
+  event.peak_rss_bytes = peak_resident_bytes();
+  event.collectives = world_.counters();
+  return event;
+}
+
+}  // namespace tessera::train
