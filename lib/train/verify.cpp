@@ -127,7 +127,6 @@ class Verification {
     return options;
   }
 
-  // First without the update, to see the gradients where they are complete; then the whole step.
   void run_step(std::int64_t step) {
     device::StepParams params;
     params.step = step + 1;
@@ -141,14 +140,10 @@ class Verification {
       });
     };
     on_both([&](Run& run) { run.fill(step, params); });
-    on_both([&](Run& run) {
-      const auto& epilogues = run.session.plan().programs.at("train").epilogues;
-      run.execute(epilogues.contains("gradients") ? "gradients" : "", params);
-    });
+    on_both([&](Run& run) { run.execute(epilogue, params); });
     compare_loss(step);
     for (const auto& path : weights_)
       if (mesh_.session.plan().programs.at("train").gradients.contains(path)) compare_gradient(path, step, params);
-    on_both([&](Run& run) { run.execute(epilogue, params); });
   }
 
   void compare_loss(std::int64_t step) {
