@@ -12,6 +12,9 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+// With more neighbours a table has over 2^40 entries: no tie is broken by fill.
+constexpr std::size_t kMostToCount = 40;
+
 // Vertices that share a table, and the key by which the next one is taken.
 class Neighbourhood {
  public:
@@ -55,8 +58,7 @@ class Neighbourhood {
     double table = cards_[at(v)];
     for (const auto u : list) table *= cards_[at(u)];
     std::int64_t fill = 0;
-    constexpr std::size_t kWide = 40;  // its table has over 2^40 entries: no tie to break, no pairs to count
-    if (list.size() <= kWide)
+    if (list.size() <= kMostToCount)
       for (std::size_t i = 0; i < list.size(); ++i)
         for (std::size_t j = i + 1; j < list.size(); ++j) fill += !adjacent(list[i], list[j]);
     return {table, fill, v};
@@ -169,6 +171,7 @@ const Eliminator::Message& Eliminator::eliminate(const Elimination& step, const 
   message.best.resize(entries);
   std::vector<int> index(dims.size());
   std::vector<const Cost*> rows;
+  rows.reserve(operands.size());
   for (const auto& operand : operands) rows.push_back(operand.values);
   for (std::size_t entry = 0; entry < entries; ++entry) {
     std::copy_n(rows[0], choices, sums.begin());

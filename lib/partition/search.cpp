@@ -189,6 +189,7 @@ Search::Choice Search::minimise(const std::vector<const Set*>& sets, const Elimi
   std::vector<TablePtr> unary;
   for (const auto* set : sets) unary.push_back(set->costs);
   std::vector<Factor> pairs;
+  pairs.reserve(problem_.edges.size());
   for (const auto& edge : problem_.edges)
     pairs.push_back({{edge.from, edge.to}, edge_table(edge, *sets[at(edge.from)], *sets[at(edge.to)])});
   auto result = eliminator_->minimise(unary, pairs, order);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <string_view>
 
 #include "core/error.h"
 #include "mesh/distribution.h"
@@ -12,6 +14,9 @@ namespace {
 
 using graph::DimFactors;
 using graph::TensorFactors;
+using LocalSizes = std::map<char, double>;  // of factors; below 1 where a lowering splits a product as one range
+
+constexpr std::string_view kRing = "ring";  // the lowering that sends blocks around an axis
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -37,7 +42,7 @@ std::string letters_of(const graph::Rule& rule) {
 
 // Whether the option communicates inside the op.
 bool is_loud(const Vertex& vertex, const AxisOption& option) {
-  if (option.label == "ring") return true;
+  if (option.label == kRing) return true;
   return option.divides != 0 && !option.extra &&
          std::any_of(vertex.traits->inner.begin(), vertex.traits->inner.end(), [&](const auto& inner) {
            return has(inner.over, option.divides) && (!inner.backward || vertex.needs());
@@ -45,12 +50,11 @@ bool is_loud(const Vertex& vertex, const AxisOption& option) {
 }
 
 // Of a matmul, forward. Attention is two: q with k over the whole factors that vanish, then with v, whose own stay.
-double forward_flops(const graph::OpTraits& traits, const std::array<double, 128>& local) {
+double forward_flops(const graph::OpTraits& traits, const LocalSizes& local) {
   double product = 1, vanishing = 1, staying = 1;
-  for (const auto& [factor, size] : traits.rule.sizes) {
-    product *= local[static_cast<std::size_t>(factor)];
-    if (has(traits.rule.whole, factor))
-      (dim_of(traits.rule.result, factor) >= 0 ? staying : vanishing) *= static_cast<double>(size);
+  for (const auto& [factor, size] : local) {
+    product *= size;
+    if (has(traits.rule.whole, factor)) (dim_of(traits.rule.result, factor) >= 0 ? staying : vanishing) *= size;
   }
   return traits.rule.operands.size() < 3 ? 2 * product : 2 * product / staying + 2 * product / vanishing;
 }
@@ -236,19 +240,17 @@ void StrategyMaker::price(const Vertex& vertex, const std::vector<AxisOption>& o
                           Strategy& strategy) const {
   const auto& traits = *vertex.traits;
   const auto& rule = traits.rule;
+  const bool needs = vertex.needs();
   const auto result_bytes = static_cast<double>(elements(traits.shape) * size_of(traits.dtype));
   if (vertex.node.hub) {  // one kernel adds the cotangents, in f32, and writes once
-    if (vertex.cotangents > 1)
-      strategy.cost_fs =
-          add_times(cost_.memory(result_bytes * local_share(strategy.result_cotangent) * (vertex.cotangents + 1)),
-                    cost_.kernel());
+    const auto bytes = result_bytes * local_share(strategy.result_cotangent) * (vertex.cotangents + 1);
+    if (vertex.cotangents > 1) strategy.cost_fs = add_times(cost_.memory(bytes), cost_.kernel());
     return;
   }
-  std::array<double, 128> local{};
-  for (const auto& [factor, size] : rule.sizes) local[static_cast<std::size_t>(factor)] = static_cast<double>(size);
+  LocalSizes local(rule.sizes.begin(), rule.sizes.end());
   for (mesh::Axis axis = 0; axis < mesh_.axis_count(); ++axis)
     if (const auto f = options[combination[at(axis)]].divides; f != 0)
-      local[static_cast<std::size_t>(f)] /= static_cast<double>(mesh_.size(axis));
+      local[f] /= static_cast<double>(mesh_.size(axis));
   std::vector<double> operand_bytes;  // of a rank's own shards
   double touched = result_bytes * local_share(strategy.result);
   for (std::size_t k = 0; k < rule.operands.size(); ++k) {
@@ -256,8 +258,6 @@ void StrategyMaker::price(const Vertex& vertex, const std::vector<AxisOption>& o
     operand_bytes.push_back(static_cast<double>(global) * local_share(strategy.operands[k]));
     touched += operand_bytes.back();
   }
-
-  const bool needs = vertex.needs();
   const auto wanted = std::count(vertex.operand_needs.begin(), vertex.operand_needs.end(), true);
   if (traits.matmul) {
     // Attention's backward pass computes the scores again: 2.5 times the forward.
@@ -266,36 +266,49 @@ void StrategyMaker::price(const Vertex& vertex, const std::vector<AxisOption>& o
   }
   const auto kernels = 1 + (traits.matmul ? wanted : needs ? 1 : 0);
   const auto busy = std::max(cost_.compute(strategy.flops, traits.dtype), cost_.memory(touched * (needs ? 3 : 1)));
+  const auto exposed = price_collectives(vertex, local, strategy);
+  const auto hidden = price_rings(vertex, operand_bytes, strategy);
+  strategy.cost_fs = add_times(std::max(add_times(busy, cost_.kernel() * kernels), hidden), exposed);
+}
 
-  std::int64_t exposed = 0;
-  for (const auto& inner : traits.inner) {
-    if (inner.backward && !needs) continue;
-    std::vector<mesh::Axis> axes;  // a letter split over several axes is one collective
+// Of composite factors that are split. A letter split over several axes is one collective.
+std::int64_t StrategyMaker::price_collectives(const Vertex& vertex, const std::map<char, double>& local,
+                                              Strategy& strategy) const {
+  std::int64_t time = 0;
+  for (const auto& inner : vertex.traits->inner) {
+    if (inner.backward && !vertex.needs()) continue;
+    std::vector<mesh::Axis> axes;
     for (mesh::Axis axis = 0; axis < mesh_.axis_count(); ++axis) {
-      const auto& option = options[combination[at(axis)]];
-      if (!option.extra && option.divides != 0 && has(inner.over, option.divides)) axes.push_back(axis);
+      const auto& label = strategy.labels[at(axis)];
+      if (label.size() == 1 && has(inner.over, label.front())) axes.push_back(axis);
     }
     if (axes.empty()) continue;
     double count = inner.count;
-    for (const char f : inner.rows) count *= local[static_cast<std::size_t>(f)];
+    for (const char f : inner.rows) count *= local.at(f);
     const auto n = static_cast<double>(mesh_.size(axes));
-    exposed = add_times(exposed, add_times(cost_.latency(axes), cost_.transfer(axes, 2 * (n - 1) / n * count * 4)));
+    time = add_times(time, add_times(cost_.latency(axes), cost_.transfer(axes, 2 * (n - 1) / n * count * 4)));
     strategy.inner.push_back({inner.backward, false, std::move(axes), count * 4});
   }
-  std::int64_t hidden = 0;  // a ring's transfers overlap the compute
+  return time;
+}
+
+// Keys and values go around, with their f32 gradients on the way back. Overlaps the compute.
+std::int64_t StrategyMaker::price_rings(const Vertex& vertex, const std::vector<double>& operand_bytes,
+                                        Strategy& strategy) const {
+  std::int64_t time = 0;
   for (mesh::Axis axis = 0; axis < mesh_.axis_count(); ++axis) {
-    if (options[combination[at(axis)]].label != "ring") continue;
+    if (strategy.labels[at(axis)] != kRing) continue;
     const auto n = static_cast<double>(mesh_.size(axis));
-    const auto blocks = operand_bytes[1] + operand_bytes[2];                     // k and v, which go around
-    const auto sums = blocks / static_cast<double>(vertex.operand_item[1]) * 4;  // dk and dv go with them in f32
+    const auto blocks = operand_bytes[1] + operand_bytes[2];
+    const auto gradients = blocks / static_cast<double>(vertex.operand_item[1]) * 4;
     const auto forward = std::floor((n - 1) * blocks);
-    const auto backward = needs ? std::floor((n - 1) * blocks + n * sums) : 0;
+    const auto backward = vertex.needs() ? std::floor((n - 1) * blocks + n * gradients) : 0;
     strategy.inner.push_back({false, true, {axis}, forward});
-    if (needs) strategy.inner.push_back({true, true, {axis}, backward});
-    hidden = add_times(hidden, add_times(static_cast<std::int64_t>(3 * (n - 1)) * cost_.latency({axis}),
-                                         cost_.transfer({axis}, forward + backward)));
+    if (vertex.needs()) strategy.inner.push_back({true, true, {axis}, backward});
+    const auto latency = static_cast<std::int64_t>(3 * (n - 1)) * cost_.latency({axis});
+    time = add_times(time, add_times(latency, cost_.transfer({axis}, forward + backward)));
   }
-  strategy.cost_fs = add_times(std::max(add_times(busy, cost_.kernel() * kernels), hidden), exposed);
+  return time;
 }
 
 }  // namespace tessera::partition

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,8 @@ class StrategyMaker {
   Strategy make_source(const Vertex& vertex) const;
   void price(const Vertex& vertex, const std::vector<AxisOption>& options, const Combination& combination,
              Strategy& strategy) const;
+  std::int64_t price_collectives(const Vertex& vertex, const std::map<char, double>& local, Strategy& strategy) const;
+  std::int64_t price_rings(const Vertex& vertex, const std::vector<double>& operand_bytes, Strategy& strategy) const;
   bool divides(const Vertex& vertex, const std::vector<AxisOption>& options, const Combination& combination,
                const std::vector<mesh::Axis>& axes) const;
 
