@@ -1,10 +1,13 @@
 #include "device/harness.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "device/cpu.h"
 
 namespace tessera::device::test {
 namespace {
@@ -133,6 +136,12 @@ std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_plac
 }
 
 Device& device_with(int threads) {
+  static const bool limited = [] {
+    const char* level = std::getenv("TESSERA_TEST_ISA");
+    if (level != nullptr && isa_rank(level) < isa_rank(cpu_features().isa)) limit_cpu_isa(level);
+    return level != nullptr;
+  }();
+  (void)limited;
   static const auto one = make_cpu_device({.threads = 1});
   static const auto two = make_cpu_device({.threads = 2});
   return threads == 1 ? *one : *two;

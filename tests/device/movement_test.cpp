@@ -207,6 +207,21 @@ TEST(Dropout, TakesItsBitsFromThePlaceInTheWholeBatch) {
     }
 }
 
+TEST(Dropout, CountsBeyondThirtyTwoBits) {
+  const Shape global{std::int64_t{1} << 30, 64}, start{(std::int64_t{1} << 28) - 1, 0};  // elements around 2^34
+  const auto x = random({2, 64}, 1);
+  auto y = x;
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    const auto element = static_cast<std::uint64_t>(start[0] * 64 + i);
+    y[i] = uniform_01(philox_bits(7, element, std::uint64_t{5} << 32)) >= 0.5F ? 2 * x[i] : 0;
+  }
+  expect_kernel({.name = "dropout",
+                 .inputs = {Operand(x, global, start)},
+                 .expected = {y},
+                 .attributes = {{"rate", 0.5}, {"key", std::int64_t{7}}},
+                 .params = {.step = std::int64_t{5} << 32}});
+}
+
 TEST(Dropout, OfManyElementsIsTheSameOnAllThreads) {
   const auto x = random({40'001}, 1);
   auto y = x;
