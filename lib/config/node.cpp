@@ -13,11 +13,6 @@ ScalarKind kind_of(const Node& node) {
   return node.is_scalar() && !node.quoted ? scalar_kind(node.text) : ScalarKind::kText;
 }
 
-std::string shortened(const std::string& text) {
-  constexpr std::size_t kLimit = 80;
-  return text.size() <= kLimit ? text : text.substr(0, kLimit) + "...";
-}
-
 [[noreturn]] void refuse(const Node& node, const std::string& what, const std::string& expected) {
   fail_at(node.pos, ExitCode::kConfig, "{} must be {}, found {}", what, expected, describe(node));
 }
@@ -41,7 +36,7 @@ std::string Node::as_text(const std::string& what) const {
   if (!is_scalar()) refuse(*this, what, "text");
   if (kind_of(*this) != ScalarKind::kText)
     fail_at(pos, ExitCode::kConfig, "{} must be text, found {}; in quotes it is text: '{}'", what, describe(*this),
-            text);
+            shortened(text));
   return text;
 }
 
@@ -79,6 +74,13 @@ Node bool_node(bool value, const SourcePos& pos) { return scalar(value ? "true" 
 void add_entry(Node& map, const std::string& key, Node value, const SourcePos& key_pos) {
   map.kind = Node::Kind::kMap;
   map.entries.push_back({key, key_pos, std::move(value)});
+}
+
+std::string shortened(const std::string& text) {
+  std::size_t length = 80;
+  if (text.size() <= length) return text;
+  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;  // whole characters
+  return text.substr(0, length) + "...";
 }
 
 std::string describe(const Node& node) {

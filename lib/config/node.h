@@ -41,6 +41,9 @@ Node text_node(const std::string& text, const SourcePos& pos = {});
 Node int_node(std::int64_t value, const SourcePos& pos = {});
 Node bool_node(bool value, const SourcePos& pos = {});
 
+/// A text for messages: at most 80 bytes, "..." after what is longer.
+std::string shortened(const std::string& text);
+
 /// For messages: "the text 'relu'", "12", "a list", "a mapping", "null".
 std::string describe(const Node& node);
 

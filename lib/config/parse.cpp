@@ -20,19 +20,19 @@ constexpr std::size_t kMaxBytes = 16U << 20;
 class Lines {
  public:
   Lines(const std::string& text, const std::string& file) : text_(text), file_(file), starts_{0} {
-    for (std::size_t i = 0; i < text.size(); ++i)
+    for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\n') starts_.push_back(i + 1);
+      if ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continuations_.push_back(i);
+    }
   }
 
   /// line and column from 0, the column in bytes.
   SourcePos at(int line, int column) const {
     const auto index = std::min(static_cast<std::size_t>(std::max(line, 0)), starts_.size() - 1);
     const auto begin = starts_[index];
-    const auto end = std::min(begin + static_cast<std::size_t>(std::max(column, 0)), text_.size());
-    const auto continuation = std::count_if(text_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            text_.begin() + static_cast<std::ptrdiff_t>(end),
-                                            [](unsigned char c) { return (c & 0xC0) == 0x80; });
-    return {file_, static_cast<int>(index) + 1, std::max(column, 0) + 1 - static_cast<int>(continuation)};
+    const auto bytes = std::max(column, 0);
+    const auto continuations = before(begin + static_cast<std::size_t>(bytes)) - before(begin);
+    return {file_, static_cast<int>(index) + 1, bytes + 1 - static_cast<int>(continuations)};
   }
   SourcePos at(const YAML::Mark& mark) const { return at(mark.line, mark.column); }
 
@@ -51,9 +51,14 @@ class Lines {
   }
 
  private:
+  /// Bytes in front of an offset that continue a character.
+  std::ptrdiff_t before(std::size_t offset) const {
+    return std::lower_bound(continuations_.begin(), continuations_.end(), offset) - continuations_.begin();
+  }
+
   const std::string& text_;
   const std::string& file_;
-  std::vector<std::size_t> starts_;
+  std::vector<std::size_t> starts_, continuations_;
 };
 
 /// Bytes of the well-formed UTF-8 sequence at `i` (Unicode 15, table 3-7); 0 if there is none.
@@ -205,8 +210,8 @@ class Builder : public YAML::EventHandler {
       fail_at(pos, ExitCode::kConfig, "merge key '<<' is not part of YAML 1.2; write the keys out");
     const auto [it, is_new] = map.seen.emplace(node.text, pos);
     if (!is_new)
-      fail_at(pos, ExitCode::kConfig, "key '{}' is given twice; the first is at {}:{}", node.text, it->second.line,
-              it->second.column);
+      fail_at(pos, ExitCode::kConfig, "key '{}' is given twice; the first is at {}:{}", shortened(node.text),
+              it->second.line, it->second.column);
     map.key = std::make_unique<std::string>(node.text);
     map.key_pos = pos;
   }

@@ -162,7 +162,7 @@ void check_run_name(const std::string& name, const SourcePos& pos) {
   const bool has_control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos || has_control ||
       name.size() > kMaxName)
-    fail_at(pos, ExitCode::kConfig, "name must be usable as a folder's name, found '{}'", name);
+    fail_at(pos, ExitCode::kConfig, "name must be usable as a folder's name, found '{}'", shortened(name));
 }
 
 void read_top(const Node& root, const std::string& folder, Spec& spec) {
@@ -202,7 +202,7 @@ void check_name(const std::string& name, const SourcePos& pos, const std::string
   if (name.size() > kMaxName)
     fail_at(pos, ExitCode::kConfig, "{} has {} characters; at most {} are allowed", what, name.size(), kMaxName);
   if (name.empty() || name.find_first_not_of(kAllowed) != std::string::npos)
-    fail_at(pos, ExitCode::kConfig, "{} may have letters, digits, '_', '.' and '-', found '{}'", what, name);
+    fail_at(pos, ExitCode::kConfig, "{} may have letters, digits, '_', '.' and '-', found '{}'", what, shortened(name));
 }
 
 std::string checked_name(const Node& node, const std::string& what) {

@@ -60,7 +60,7 @@ Unfolding::Meaning Unfolding::meaning(const Name& name, std::string scope) const
     if (scope.empty()) break;
     scope = outer(scope);
   }
-  fail_at(name.pos, ExitCode::kConfig, "no layer or input is named '{}'{}", name.text,
+  fail_at(name.pos, ExitCode::kConfig, "no layer or input is named '{}'{}", shortened(name.text),
           did_you_mean(name.text, visible(from)));
 }
 
