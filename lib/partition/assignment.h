@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,12 +64,6 @@ struct SolverInput {
   std::int64_t table_limit = std::int64_t{1} << 22;
   /// Price of a saved byte in femtoseconds, for memory; 0: fastest.
   double saved_byte_fs = 0;
-  /// A forbidden pair of layouts on an edge, for --explain.
-  struct Ban {
-    int node = -1, operand = -1;  // solver node and its operand
-    Placement from, to;
-  };
-  std::optional<Ban> ban;
 };
 
 struct Assignment {
@@ -110,14 +103,14 @@ Within solve_within(const SolverInput& input, std::int64_t limit,
 struct Alternative {
   bool legal = false;  // false: there is none
   std::int64_t more_fs = 0, more_penalty = 0;
-  /// "dense_2/bias_add with m over model instead of -: reduce_scatter over model; backward all_gather over model; 17.6 us
-  /// more"
+  /// "dense_2/bias_add with m over model instead of -: reduce_scatter over model; backward all_gather over model; 17.6
+  /// us more"
   std::string sentence;
 };
 
-/// Solves again with the edge's layouts forbidden. For many edges of one input a Solver (solver.h) is quicker: it keeps
-/// its tables.
-Alternative alternative(const SolverInput& input, const Assignment& assignment, int node, int operand);
+/// By solver node and operand: the alternative to each edge of an assignment that solve() or solve_within() found for
+/// this input. Exact where the assignment is; else the best of changes on one axis.
+std::vector<std::vector<Alternative>> alternatives(const SolverInput& input, const Assignment& assignment);
 
 /// Whether the backward pass reads operand k of a solver node (only for cotangents that somebody needs).
 bool reads_operand(const Assignment& assignment, int node, int k);

@@ -2,88 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <numeric>
-#include <set>
-#include <tuple>
 
 namespace tessera::partition {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// With more neighbours a table has over 2^40 entries: no tie is broken by fill.
-constexpr std::size_t kMostToCount = 40;
-
-// Vertices that share a table, and the key by which the next one is taken.
-class Neighbourhood {
- public:
-  Neighbourhood(const std::vector<int>& cardinalities, const std::vector<std::pair<int, int>>& pairs)
-      : cards_(cardinalities), adjacent_(cardinalities.size()), keys_(cardinalities.size()) {
-    for (const auto& [a, b] : pairs)
-      if (cards_[at(a)] > 1 && cards_[at(b)] > 1 && a != b) join(a, b);
-    for (int v = 0; v < static_cast<int>(cards_.size()); ++v) queue_.insert(keys_[at(v)] = key(v));
-  }
-
-  EliminationOrder eliminate_all() {
-    EliminationOrder order;
-    while (!queue_.empty()) {
-      const auto [table, fill, v] = *queue_.begin();
-      queue_.erase(queue_.begin());
-      const auto neighbours = adjacent_[at(v)];
-      order.steps.push_back({v, neighbours});
-      order.largest_table = std::max(order.largest_table, table);
-      order.entries += table;
-      remove(v, neighbours);
-    }
-    return order;
-  }
-
- private:
-  using Key = std::tuple<double, std::int64_t, int>;
-
-  bool adjacent(int a, int b) const { return std::binary_search(adjacent_[at(a)].begin(), adjacent_[at(a)].end(), b); }
-
-  bool join(int a, int b) {
-    if (adjacent(a, b)) return false;
-    for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-      auto& list = adjacent_[at(from)];
-      list.insert(std::lower_bound(list.begin(), list.end(), to), to);
-    }
-    return true;
-  }
-
-  Key key(int v) const {
-    const auto& list = adjacent_[at(v)];
-    double table = cards_[at(v)];
-    for (const auto u : list) table *= cards_[at(u)];
-    std::int64_t fill = 0;
-    if (list.size() <= kMostToCount)
-      for (std::size_t i = 0; i < list.size(); ++i)
-        for (std::size_t j = i + 1; j < list.size(); ++j) fill += !adjacent(list[i], list[j]);
-    return {table, fill, v};
-  }
-
-  void remove(int v, const std::vector<int>& neighbours) {
-    for (const auto u : neighbours) std::erase(adjacent_[at(u)], v);
-    std::set<int> changed(neighbours.begin(), neighbours.end());
-    for (std::size_t i = 0; i < neighbours.size(); ++i)
-      for (std::size_t j = i + 1; j < neighbours.size(); ++j)
-        if (join(neighbours[i], neighbours[j]))  // the fill of those adjacent to both falls
-          std::set_intersection(adjacent_[at(neighbours[i])].begin(), adjacent_[at(neighbours[i])].end(),
-                                adjacent_[at(neighbours[j])].begin(), adjacent_[at(neighbours[j])].end(),
-                                std::inserter(changed, changed.end()));
-    for (const auto u : changed) {
-      queue_.erase(keys_[at(u)]);
-      queue_.insert(keys_[at(u)] = key(u));
-    }
-  }
-
-  const std::vector<int>& cards_;
-  std::vector<std::vector<int>> adjacent_;
-  std::vector<Key> keys_;
-  std::set<Key> queue_;
-};
 
 // A factor as the innermost loop reads it: the eliminated vertex last.
 struct Operand {
@@ -123,12 +47,69 @@ Operand make_operand(const Factor& factor, const Elimination& step) {
   return operand;
 }
 
-}  // namespace
-
-EliminationOrder elimination_order(const std::vector<int>& cardinalities,
-                                   const std::vector<std::pair<int, int>>& pairs) {
-  return Neighbourhood(cardinalities, pairs).eliminate_all();
+std::vector<int> dims_of(const std::vector<int>& scope, const std::vector<TablePtr>& unary) {
+  std::vector<int> dims;
+  for (const auto u : scope) dims.push_back(unary[at(u)]->dims[0]);
+  return dims;
 }
+
+std::size_t size_of(const std::vector<int>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), std::size_t{1}, [](std::size_t n, int dim) { return n * at(dim); });
+}
+
+// For each combination of the neighbours' choices, in order: the sums of all factors by the vertex's choice.
+template <typename Visit>
+void for_each_row(const Elimination& step, const std::vector<const Factor*>& factors,
+                  const std::vector<TablePtr>& unary, Visit visit) {
+  std::vector<Operand> operands;
+  for (const auto* factor : factors) operands.push_back(make_operand(*factor, step));
+  std::vector<const Cost*> rows;
+  rows.reserve(operands.size());
+  for (const auto& operand : operands) rows.push_back(operand.values);
+  const auto dims = dims_of(step.neighbours, unary);
+  std::vector<int> index(dims.size());
+  std::vector<Cost> sums(at(unary[at(step.vertex)]->dims[0]));
+  for (std::size_t entry = 0, entries = size_of(dims); entry < entries; ++entry) {
+    std::copy_n(rows[0], sums.size(), sums.begin());
+    for (std::size_t f = 1; f < rows.size(); ++f)
+      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += rows[f][k];
+    visit(entry, sums);
+    for (std::size_t d = dims.size(); d-- > 0;) {  // the next combination
+      const bool wraps = ++index[d] == dims[d];
+      for (std::size_t f = 0; f < rows.size(); ++f)
+        rows[f] += wraps ? -operands[f].strides[d] * (dims[d] - 1) : operands[f].strides[d];
+      if (!wraps) break;
+      index[d] = 0;
+    }
+  }
+}
+
+// The least values of a table over `scope` by the choices of some of its vertices.
+std::vector<Cost> least_by(const std::vector<Cost>& table, const std::vector<int>& scope, const std::vector<int>& kept,
+                           const std::vector<TablePtr>& unary) {
+  const auto dims = dims_of(scope, unary);
+  std::vector<std::size_t> strides(scope.size());
+  std::size_t size = 1;
+  for (std::size_t i = kept.size(); i-- > 0;) {
+    strides[static_cast<std::size_t>(std::find(scope.begin(), scope.end(), kept[i]) - scope.begin())] = size;
+    size *= at(unary[at(kept[i])]->dims[0]);
+  }
+  std::vector<Cost> least(size, 2 * kForbidden);
+  std::vector<int> index(dims.size());
+  std::size_t to = 0;
+  for (const auto value : table) {
+    least[to] = std::min(least[to], value);
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      to += strides[d];
+      if (++index[d] < dims[d]) break;
+      to -= strides[d] * at(dims[d]);
+      index[d] = 0;
+    }
+  }
+  return least;
+}
+
+}  // namespace
 
 std::size_t Eliminator::Hash::operator()(const Key& key) const {
   std::uint64_t h = 0xcbf29ce484222325U;
@@ -140,97 +121,123 @@ TablePtr Eliminator::make_table(std::vector<int> dims, std::vector<Cost> values)
   return std::make_shared<const Table>(Table{next_id_++, std::move(dims), std::move(values)});
 }
 
-const Eliminator::Message& Eliminator::eliminate(const Elimination& step, const std::vector<Factor>& factors,
+const Eliminator::Message& Eliminator::eliminate(const Elimination& step, const std::vector<const Factor*>& factors,
                                                  const std::vector<TablePtr>& unary) {
   const auto position = [&](int u) -> std::int64_t {
-    const auto n = std::lower_bound(step.neighbours.begin(), step.neighbours.end(), u);
-    return n != step.neighbours.end() && *n == u ? n - step.neighbours.begin() : u == step.vertex ? -1 : -2;
+    return u == step.vertex
+               ? -1
+               : std::lower_bound(step.neighbours.begin(), step.neighbours.end(), u) - step.neighbours.begin();
   };
   Key key;
-  for (const auto& factor : factors) {
-    key.push_back(factor.table->id);
-    for (const auto u : factor.scope) key.push_back(position(u));
+  for (const auto* factor : factors) {
+    key.push_back(factor->table->id);
+    for (const auto u : factor->scope) key.push_back(position(u));
   }
   const auto [found, is_new] = messages_.try_emplace(std::move(key));
   auto& message = found->second;
   if (!is_new) return message;
 
-  std::vector<Operand> operands;
-  for (const auto& factor : factors) {
-    operands.push_back(make_operand(factor, step));
-    message.inputs.push_back(factor.table);
-  }
-  std::vector<int> dims;
-  std::size_t entries = 1;
-  for (const auto u : step.neighbours) {
-    dims.push_back(unary[at(u)]->dims[0]);
-    entries *= at(dims.back());
-  }
-  const auto choices = at(unary[at(step.vertex)]->dims[0]);
-  std::vector<Cost> least(entries), sums(choices);
-  message.best.resize(entries);
-  std::vector<int> index(dims.size());
-  std::vector<const Cost*> rows;
-  rows.reserve(operands.size());
-  for (const auto& operand : operands) rows.push_back(operand.values);
-  for (std::size_t entry = 0; entry < entries; ++entry) {
-    std::copy_n(rows[0], choices, sums.begin());
-    for (std::size_t f = 1; f < rows.size(); ++f)
-      for (std::size_t k = 0; k < choices; ++k) sums[k] += rows[f][k];
+  for (const auto* factor : factors) message.inputs.push_back(factor->table);
+  auto dims = dims_of(step.neighbours, unary);
+  std::vector<Cost> least(size_of(dims));
+  message.best.resize(least.size());
+  for_each_row(step, factors, unary, [&](std::size_t entry, const std::vector<Cost>& sums) {
     const auto best = std::min_element(sums.begin(), sums.end());
     least[entry] = *best;
     message.best[entry] = static_cast<std::int32_t>(best - sums.begin());
-    for (std::size_t d = dims.size(); d-- > 0;) {  // the next combination of the neighbours' choices
-      const bool wraps = ++index[d] == dims[d];
-      for (std::size_t f = 0; f < rows.size(); ++f)
-        rows[f] += wraps ? -operands[f].strides[d] * (dims[d] - 1) : operands[f].strides[d];
-      if (!wraps) break;
-      index[d] = 0;
-    }
-  }
+  });
   message.least = make_table(std::move(dims), std::move(least));
   return message;
 }
 
-Eliminator::Result Eliminator::minimise(const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs,
-                                        const EliminationOrder& order) {
+Eliminator::Pass Eliminator::eliminate_all(const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs,
+                                           const EliminationOrder& order) {
   // A table between two vertices waits at both; the first to go takes it. Nobody waits for a vertex without a choice.
-  std::vector<Factor> factors;
+  Pass pass;
   std::vector<std::vector<int>> waiting(unary.size());
-  const auto wait = [&](Factor factor) {
+  const auto wait = [&](Factor factor, int maker) {
     const auto last = factor.scope.back();
     std::erase_if(factor.scope, [&](int u) { return unary[at(u)]->dims[0] == 1; });
     if (factor.scope.empty()) factor.scope = {last};
-    for (const auto u : factor.scope) waiting[at(u)].push_back(static_cast<int>(factors.size()));
-    factors.push_back(std::move(factor));
+    for (const auto u : factor.scope) waiting[at(u)].push_back(static_cast<int>(pass.factors.size()));
+    pass.factors.push_back(std::move(factor));
+    pass.maker.push_back(maker);
   };
-  for (int v = 0; v < static_cast<int>(unary.size()); ++v) wait({{v}, unary[at(v)]});
-  for (const auto& pair : pairs) wait(pair);
+  for (int v = 0; v < static_cast<int>(unary.size()); ++v) wait({{v}, unary[at(v)]}, -1);
+  for (const auto& pair : pairs) wait(pair, -1);
 
-  Result result;
-  std::vector<bool> used(factors.size());
-  std::vector<const Message*> messages;
-  for (const auto& step : order.steps) {
-    std::vector<Factor> mine;
-    used.resize(factors.size());
-    for (const auto f : waiting[at(step.vertex)])
-      if (!used[at(f)]) {
-        used[at(f)] = true;
-        mine.push_back(factors[at(f)]);
-      }
-    const auto& message = eliminate(step, mine, unary);
-    messages.push_back(&message);
+  std::vector<bool> taken(pass.factors.size() + order.steps.size());
+  for (int s = 0; s < static_cast<int>(order.steps.size()); ++s) {
+    const auto& step = order.steps[at(s)];
+    auto& used = pass.used.emplace_back();
+    std::vector<const Factor*> factors;
+    for (const auto f : waiting[at(step.vertex)]) {
+      if (taken[at(f)]) continue;
+      taken[at(f)] = true;
+      used.push_back(f);
+      factors.push_back(&pass.factors[at(f)]);
+    }
+    const auto& message = eliminate(step, factors, unary);
+    pass.messages.push_back(&message);
     if (step.neighbours.empty())
-      result.cost += message.least->values[0];
+      pass.cost += message.least->values[0];
     else
-      wait({step.neighbours, message.least});
+      wait({step.neighbours, message.least}, s);
   }
+  return pass;
+}
+
+Eliminator::Result Eliminator::minimise(const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs,
+                                        const EliminationOrder& order) {
+  const auto pass = eliminate_all(unary, pairs, order);
+  Result result;
+  result.cost = pass.cost;
   result.choice.resize(unary.size());
-  for (std::size_t i = order.steps.size(); i-- > 0;) {
-    const auto& step = order.steps[i];
+  for (std::size_t s = order.steps.size(); s-- > 0;) {
+    const auto& step = order.steps[s];
     std::size_t entry = 0;
     for (const auto u : step.neighbours) entry = entry * at(unary[at(u)]->dims[0]) + at(result.choice[at(u)]);
-    result.choice[at(step.vertex)] = messages[i]->best[entry];
+    result.choice[at(step.vertex)] = pass.messages[s]->best[entry];
+  }
+  return result;
+}
+
+std::vector<Eliminator::PairAlternative> Eliminator::alternatives(
+    const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs, const EliminationOrder& order,
+    const std::function<bool(std::size_t pair, int first, int second)>& excluded) {
+  const auto pass = eliminate_all(unary, pairs, order);
+  std::vector<PairAlternative> result(pairs.size());
+  // By step and its neighbours' choices: the least cost of all that the step and those before it did not sum.
+  std::vector<std::vector<Cost>> outside(order.steps.size());
+  for (std::size_t s = order.steps.size(); s-- > 0;) {
+    const auto& step = order.steps[s];
+    if (step.neighbours.empty()) outside[s] = {pass.cost - pass.messages[s]->least->values[0]};
+    std::vector<const Factor*> factors;
+    for (const auto f : pass.used[s]) factors.push_back(&pass.factors[at(f)]);
+    std::vector<Cost> total;  // of the whole problem, by the choices of the neighbours and the vertex
+    for_each_row(step, factors, unary, [&](std::size_t entry, const std::vector<Cost>& sums) {
+      for (const auto sum : sums) total.push_back(sum + outside[s][entry]);
+    });
+    auto scope = step.neighbours;
+    scope.push_back(step.vertex);
+    for (const auto f : pass.used[s]) {
+      if (at(f) < unary.size()) continue;
+      const auto least = least_by(total, scope, pass.factors[at(f)].scope, unary);
+      if (const auto child = pass.maker[at(f)]; child >= 0) {
+        const auto& inside = pass.messages[at(child)]->least->values;
+        for (std::size_t i = 0; i < least.size(); ++i)
+          outside[at(child)].push_back(least[i] >= kForbidden ? kForbidden : least[i] - inside[i]);
+        continue;
+      }
+      const auto pair = at(f) - unary.size();
+      const auto& dims = pairs[pair].table->dims;
+      auto& best = result[pair];
+      for (int i = 0; i < dims[0]; ++i)
+        for (int j = 0; j < dims[1]; ++j)
+          if (const auto cost = least[at(i * dims[1] + j)]; cost < best.cost && !excluded(pair, i, j))
+            best = {cost, i, j};
+    }
+    outside[s] = {};
   }
   return result;
 }

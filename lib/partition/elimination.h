@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "partition/cost.h"
+#include "partition/elimination_order.h"
 
 namespace tessera::partition {
 
@@ -24,25 +25,9 @@ struct Factor {
   TablePtr table;
 };
 
-/// A vertex and those that a table with it depends on when its turn comes.
-struct Elimination {
-  int vertex = -1;
-  std::vector<int> neighbours;  // ascending
-};
-
-struct EliminationOrder {
-  std::vector<Elimination> steps;
-  double largest_table = 1, entries = 0;
-};
-
-/// Smallest table first, then least fill, then the lowest index. `cardinalities`: choices of each vertex; those with
-/// one choice bind nobody.
-EliminationOrder elimination_order(const std::vector<int>& cardinalities,
-                                   const std::vector<std::pair<int, int>>& pairs);
-
-/// Exact minimisation of a sum of tables. Keeps the result of each elimination step by the identity of its input
-/// tables: the inside of equal blocks is computed once, and a second call with one changed table computes only what
-/// depends on it.
+/// Exact minimisation of a sum of tables: one over each vertex and some over pairs. Ties go to the lowest index. Keeps
+/// the result of each elimination step by the identity of its input tables: the inside of equal blocks is computed
+/// once, and a second call with a changed table computes only what depends on it.
 class Eliminator {
  public:
   TablePtr make_table(std::vector<int> dims, std::vector<Cost> values);
@@ -51,21 +36,40 @@ class Eliminator {
     Cost cost = 0;
     std::vector<int> choice;  // by vertex
   };
-  /// unary: a table a vertex. Ties go to the lowest index.
   Result minimise(const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs, const EliminationOrder& order);
+
+  /// The best choice in which a pair's entry is not excluded.
+  struct PairAlternative {
+    Cost cost = kForbidden;
+    int first = 0, second = 0;  // the pair's choices
+  };
+  /// For every pair, in one pass up and one down (min-marginals).
+  std::vector<PairAlternative> alternatives(
+      const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs, const EliminationOrder& order,
+      const std::function<bool(std::size_t pair, int first, int second)>& excluded);
 
  private:
   struct Message {
-    std::vector<TablePtr> inputs;  // kept alive, as their ids are the key
-    TablePtr least;
+    std::vector<TablePtr> inputs;    // kept alive, as their ids are the key
+    TablePtr least;                  // by the neighbours' choices
     std::vector<std::int32_t> best;  // the eliminated vertex's choice
   };
   using Key = std::vector<std::int64_t>;
   struct Hash {
     std::size_t operator()(const Key& key) const;
   };
+  /// All steps done: vertices' and pairs' factors, then the messages.
+  struct Pass {
+    std::vector<Factor> factors;
+    std::vector<int> maker;              // by factor: the step whose message it is, or -1
+    std::vector<std::vector<int>> used;  // by step: its factors
+    std::vector<const Message*> messages;
+    Cost cost = 0;
+  };
 
-  const Message& eliminate(const Elimination& step, const std::vector<Factor>& factors,
+  Pass eliminate_all(const std::vector<TablePtr>& unary, const std::vector<Factor>& pairs,
+                     const EliminationOrder& order);
+  const Message& eliminate(const Elimination& step, const std::vector<const Factor*>& factors,
                            const std::vector<TablePtr>& unary);
 
   std::int64_t next_id_ = 0;

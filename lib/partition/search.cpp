@@ -66,9 +66,8 @@ void Search::fail_at_vertex(const Vertex& vertex) const {
        vertex.name, to_string(*input_.mesh), join(sizes));
 }
 
-Search::Result Search::run(double saved_byte_fs, const std::optional<SolverInput::Ban>& ban) {
+Search::Result Search::run(double saved_byte_fs) {
   set_price(saved_byte_fs);
-  ban_ = ban;
   std::vector<int> cardinalities;
   bool complete = true;
   for (const auto& vertex : problem_.vertices) {
@@ -84,7 +83,7 @@ Search::Result Search::run(double saved_byte_fs, const std::optional<SolverInput
   result.how = joint ? fmt::format("all axes together, largest table {:.0f}", result.table)
                      : fmt::format("axis by axis, largest table {:.0f}; all axes together would take {}{:.3g}",
                                    result.table, complete ? "" : "over ", result.joint_table);
-  if (result.cost >= kForbidden && !ban)
+  if (result.cost >= kForbidden)
     fail(ExitCode::kConfig,
          "the model cannot be computed on mesh {}: the layouts that are pinned contradict each other{}",
          to_string(*input_.mesh), impossible_.empty() ? "" : "; look at " + impossible_);
@@ -162,15 +161,6 @@ const Search::Set& Search::axis_set(int kind, const Combination& current, mesh::
                   key);
 }
 
-TablePtr Search::with_ban(const Table& table, const Set& from, const Set& to) {
-  auto values = table.values;
-  for (std::size_t i = 0; i < from.strategies.size(); ++i)
-    for (std::size_t j = 0; j < to.strategies.size(); ++j)
-      if (from.strategies[i]->result == ban_->from && to.strategies[j]->operands[at(ban_->operand)] == ban_->to)
-        values[i * to.strategies.size() + j] = kForbidden;
-  return eliminator_->make_table(table.dims, std::move(values));
-}
-
 TablePtr Search::edge_table(const Edge& edge, const Set& from, const Set& to) {
   auto& table = edge_tables_[{from.id, to.id, edge.operand}];
   if (!table) {
@@ -181,30 +171,80 @@ TablePtr Search::edge_table(const Edge& edge, const Set& from, const Set& to) {
     table = eliminator_->make_table({static_cast<int>(from.strategies.size()), static_cast<int>(to.strategies.size())},
                                     std::move(prices));
   }
-  const bool banned = ban_ && ban_->node == edge.to && ban_->operand == edge.operand;
-  return banned ? with_ban(*table, from, to) : table;
+  return table;
 }
 
-Search::Choice Search::minimise(const std::vector<const Set*>& sets, const EliminationOrder& order) {
-  std::vector<TablePtr> unary;
-  for (const auto* set : sets) unary.push_back(set->costs);
+std::vector<TablePtr> Search::unary_tables(const std::vector<const Set*>& sets) const {
+  std::vector<TablePtr> tables;
+  for (const auto* set : sets) tables.push_back(set->costs);
+  return tables;
+}
+
+std::vector<Factor> Search::pair_tables(const std::vector<const Set*>& sets) {
   std::vector<Factor> pairs;
   pairs.reserve(problem_.edges.size());
   for (const auto& edge : problem_.edges)
     pairs.push_back({{edge.from, edge.to}, edge_table(edge, *sets[at(edge.from)], *sets[at(edge.to)])});
-  auto result = eliminator_->minimise(unary, pairs, order);
-  return {result.cost, std::move(result.choice)};
+  return pairs;
+}
+
+std::vector<int> Search::cardinalities_of(const std::vector<const Set*>& sets) const {
+  std::vector<int> cardinalities;
+  for (const auto* set : sets) cardinalities.push_back(static_cast<int>(set->strategies.size()));
+  return cardinalities;
+}
+
+std::vector<const Search::Set*> Search::joint_sets() {
+  std::vector<const Set*> sets;
+  for (const auto& vertex : problem_.vertices) sets.push_back(&joint_set(vertex.kind));
+  return sets;
+}
+
+std::vector<const Search::Set*> Search::axis_sets(const std::vector<Combination>& current, mesh::Axis axis) {
+  std::vector<const Set*> sets;
+  for (std::size_t v = 0; v < current.size(); ++v)
+    sets.push_back(&axis_set(problem_.vertices[v].kind, current[v], axis));
+  return sets;
 }
 
 Search::Result Search::run_joint(const EliminationOrder& order) {
-  std::vector<const Set*> sets;
-  for (const auto& vertex : problem_.vertices) sets.push_back(&joint_set(vertex.kind));
-  const auto choice = minimise(sets, order);
+  const auto sets = joint_sets();
+  const auto best = eliminator_->minimise(unary_tables(sets), pair_tables(sets), order);
   Result result;
-  result.cost = choice.cost;
+  result.cost = best.cost;
   result.table = order.largest_table;
-  for (std::size_t v = 0; v < sets.size(); ++v) result.chosen.push_back(sets[v]->strategies[at(choice.index[v])]);
+  for (std::size_t v = 0; v < sets.size(); ++v) result.chosen.push_back(sets[v]->strategies[at(best.choice[v])]);
   return result;
+}
+
+std::vector<Search::EdgeAlternative> Search::alternatives(double saved_byte_fs) {
+  const auto result = run(saved_byte_fs);
+  std::vector<EdgeAlternative> alternatives(problem_.edges.size());
+  if (result.combinations.empty()) {
+    improve_alternatives(joint_sets(), result, alternatives);
+  } else {
+    for (const bool of_batch : {true, false})
+      for (const auto axis : free_axes(of_batch))
+        improve_alternatives(axis_sets(result.combinations, axis), result, alternatives);
+  }
+  return alternatives;
+}
+
+void Search::improve_alternatives(const std::vector<const Set*>& sets, const Result& result,
+                                  std::vector<EdgeAlternative>& alternatives) {
+  const auto strategy = [&](int vertex, int choice) { return sets[at(vertex)]->strategies[at(choice)]; };
+  const auto chosen = [&](std::size_t e, int i, int j) {
+    const auto& edge = problem_.edges[e];
+    const auto k = at(edge.operand);
+    return strategy(edge.from, i)->result == result.chosen[at(edge.from)]->result &&
+           strategy(edge.to, j)->operands[k] == result.chosen[at(edge.to)]->operands[k];
+  };
+  const auto found =
+      eliminator_->alternatives(unary_tables(sets), pair_tables(sets), order_of(cardinalities_of(sets)), chosen);
+  for (std::size_t e = 0; e < found.size(); ++e)
+    if (found[e].cost < alternatives[e].cost)
+      alternatives[e] = {found[e].cost, strategy(problem_.edges[e].from, found[e].first),
+                         strategy(problem_.edges[e].to, found[e].second)};
 }
 
 // The batch split, nothing else: the first choice on each axis.
@@ -224,37 +264,36 @@ const Search::Step& Search::improve(const std::vector<Combination>& current, mes
   const auto [found, is_new] = steps_.try_emplace({axis, current});
   auto& step = found->second;
   if (!is_new) return step;
-  std::vector<const Set*> sets;
-  std::vector<int> cardinalities;
-  for (std::size_t v = 0; v < current.size(); ++v) {
-    sets.push_back(&axis_set(problem_.vertices[v].kind, current[v], axis));
-    cardinalities.push_back(static_cast<int>(sets.back()->strategies.size()));
-  }
-  const auto& order = order_of(cardinalities);
-  const auto choice = minimise(sets, order);
-  step.cost = choice.cost;
+  const auto sets = axis_sets(current, axis);
+  const auto& order = order_of(cardinalities_of(sets));
+  const auto best = eliminator_->minimise(unary_tables(sets), pair_tables(sets), order);
+  step.cost = best.cost;
   step.table = order.largest_table;
   for (std::size_t v = 0; v < sets.size(); ++v) {
-    step.next.push_back(sets[v]->combinations[at(choice.index[v])]);
-    step.chosen.push_back(sets[v]->strategies[at(choice.index[v])]);
+    step.next.push_back(sets[v]->combinations[at(best.choice[v])]);
+    step.chosen.push_back(sets[v]->strategies[at(best.choice[v])]);
   }
   return step;
 }
 
+// Axes on which some op has a choice.
+std::vector<mesh::Axis> Search::free_axes(bool of_batch) const {
+  std::vector<mesh::Axis> axes;
+  for (mesh::Axis axis = 0; axis < input_.mesh->axis_count(); ++axis) {
+    const auto& batch = input_.batch_axes;
+    const bool splits_batch = std::find(batch.begin(), batch.end(), axis) != batch.end();
+    if (splits_batch == of_batch &&
+        std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& k) { return k.choices[at(axis)].size() > 1; }))
+      axes.push_back(axis);
+  }
+  return axes;
+}
+
 Search::Result Search::run_by_axis() {
   steps_.clear();
-  std::vector<mesh::Axis> batch, rest;
-  for (mesh::Axis axis = 0; axis < input_.mesh->axis_count(); ++axis) {
-    const bool free =
-        std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& k) { return k.choices[at(axis)].size() > 1; });
-    if (!free) continue;
-    const bool splits_batch =
-        std::find(input_.batch_axes.begin(), input_.batch_axes.end(), axis) != input_.batch_axes.end();
-    (splits_batch ? batch : rest).push_back(axis);
-  }
   const Step* best = nullptr;
-  for (const auto& tail : axis_orders(rest)) {
-    auto axes = batch;
+  for (const auto& tail : axis_orders(free_axes(false))) {
+    auto axes = free_axes(true);
     axes.insert(axes.end(), tail.begin(), tail.end());
     auto current = start();
     const Step* last = nullptr;
@@ -271,6 +310,7 @@ Search::Result Search::run_by_axis() {
   Result result;
   result.cost = best->cost;
   result.chosen = best->chosen;
+  result.combinations = best->next;
   for (const auto& [key, step] : steps_) result.table = std::max(result.table, step.table);
   return result;
 }

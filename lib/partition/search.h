@@ -29,9 +29,18 @@ class Search {
     std::vector<std::shared_ptr<const Strategy>> chosen;  // by vertex
     std::string how;
     double joint_table = 0, table = 0;
+    std::vector<Combination> combinations;  // by vertex; empty if all axes were solved together
   };
-  /// Throws Error (config) naming the op where none is legal, unless there is a ban.
-  Result run(double saved_byte_fs, const std::optional<SolverInput::Ban>& ban);
+  /// Throws Error (config) naming the op where none is legal.
+  Result run(double saved_byte_fs);
+
+  /// The best that has another pair of layouts on an edge, and the strategies of its ends.
+  struct EdgeAlternative {
+    Cost cost = kForbidden;
+    std::shared_ptr<const Strategy> from, to;
+  };
+  /// For every edge of the problem. Exact where run() is; else the best of changes on one axis.
+  std::vector<EdgeAlternative> alternatives(double saved_byte_fs);
 
  private:
   /// Strategies of one kind of vertex to choose from.
@@ -54,10 +63,6 @@ class Search {
     std::vector<Combination> next;
     std::vector<std::shared_ptr<const Strategy>> chosen;
   };
-  struct Choice {
-    Cost cost = 0;
-    std::vector<int> index;  // into the sets
-  };
 
   Cost unpriced(const Result& result) const;
   void set_price(double saved_byte_fs);
@@ -65,9 +70,15 @@ class Search {
   const Set& joint_set(int kind);
   const Set& axis_set(int kind, const Combination& current, mesh::Axis axis);
   const EliminationOrder& order_of(const std::vector<int>& cardinalities);
-  Choice minimise(const std::vector<const Set*>& sets, const EliminationOrder& order);
+  std::vector<TablePtr> unary_tables(const std::vector<const Set*>& sets) const;
+  std::vector<Factor> pair_tables(const std::vector<const Set*>& sets);
+  void improve_alternatives(const std::vector<const Set*>& sets, const Result& result,
+                            std::vector<EdgeAlternative>& alternatives);
   TablePtr edge_table(const Edge& edge, const Set& from, const Set& to);
-  TablePtr with_ban(const Table& table, const Set& from, const Set& to);
+  std::vector<int> cardinalities_of(const std::vector<const Set*>& sets) const;
+  std::vector<const Set*> joint_sets();
+  std::vector<const Set*> axis_sets(const std::vector<Combination>& current, mesh::Axis axis);
+  std::vector<mesh::Axis> free_axes(bool of_batch) const;
   Result run_joint(const EliminationOrder& order);
   Result run_by_axis();
   const Step& improve(const std::vector<Combination>& current, mesh::Axis axis);
@@ -83,7 +94,6 @@ class Search {
   /// An op with more makes a table above the limit with its neighbour.
   std::size_t most_strategies_ = 0;
   double saved_byte_fs_ = 0;
-  std::optional<SolverInput::Ban> ban_;
   std::string impossible_;  // an edge without any legal pair of layouts
   std::vector<Kind> kinds_;
   std::optional<EdgePricer> pricer_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -75,8 +76,8 @@ struct Solver::State {
 
   Assignment assignment(const Search::Result& result, double saved_byte_fs, AxisSet idle) const;
   void warn(Assignment& assignment) const;
-  std::string redundancy(const Assignment& assignment, int node) const;
-  std::string explain(const Assignment& from, const Assignment& to, int node, int operand) const;
+  std::string redundancy(const Assignment& assignment, int node, int count) const;
+  std::string explain(const Assignment& assignment, const Edge& edge, const Strategy& from, const Strategy& to);
 };
 
 Assignment Solver::State::assignment(const Search::Result& result, double saved_byte_fs, AxisSet idle) const {
@@ -103,18 +104,26 @@ void Solver::State::warn(Assignment& a) const {
     a.warnings.push_back(
         fmt::format("axis '{}' ({}) is not used: no layout mentions it, and using it would save less than 5%",
                     input.mesh->axis_names()[at(axis)], input.mesh->size(axis)));
-  std::vector<double> once;  // flops over all ranks that share the work
+  // Equal ops share a warning.
+  struct Alike {
+    int first = -1, count = 0;
+    double flops = 0;  // over all ranks that share the work
+  };
+  std::map<std::pair<int, std::vector<std::string>>, Alike> groups;
   double all = 0;
-  for (const auto& strategy : a.chosen) {
-    double flops = strategy->flops;
+  for (std::size_t v = 0; v < a.nodes.size(); ++v) {
+    const auto& strategy = *a.chosen[v];
+    double flops = strategy.flops;
     for (mesh::Axis axis = 0; axis < input.mesh->axis_count(); ++axis)
-      if (divides_work(strategy->labels[at(axis)])) flops *= static_cast<double>(input.mesh->size(axis));
-    once.push_back(flops);
+      if (divides_work(strategy.labels[at(axis)])) flops *= static_cast<double>(input.mesh->size(axis));
+    auto& group = groups[{problem.vertices[v].kind, strategy.labels}];
+    if (group.count++ == 0) group.first = static_cast<int>(v);
+    group.flops += flops;
     all += flops;
   }
-  for (std::size_t v = 0; v < a.nodes.size(); ++v)
-    if (once[v] > kNoticeableFlops * all)
-      if (auto sentence = redundancy(a, static_cast<int>(v)); !sentence.empty())
+  for (const auto& [key, group] : groups)  // in order of first appearance, as kinds are numbered
+    if (group.flops > kNoticeableFlops * all)
+      if (auto sentence = redundancy(a, group.first, group.count); !sentence.empty())
         a.warnings.push_back(std::move(sentence));
   if (a.penalty > 0)
     a.warnings.push_back(fmt::format(
@@ -123,7 +132,7 @@ void Solver::State::warn(Assignment& a) const {
 }
 
 // "dense_2/matmul is computed 4 times ...", with the sizes that would divide; "" if its work is shared.
-std::string Solver::State::redundancy(const Assignment& a, int node) const {
+std::string Solver::State::redundancy(const Assignment& a, int node, int count) const {
   const auto& labels = a.chosen[at(node)]->labels;
   std::vector<mesh::Axis> axes;
   std::vector<std::string> names;
@@ -146,9 +155,10 @@ std::string Solver::State::redundancy(const Assignment& a, int node) const {
     odd.push_back(fmt::format("{} = {} does not divide, {}{} would", factor, size,
                               below > 0 ? fmt::format("{} or ", below) : "", below + parts));
   }
-  return fmt::format("{} is computed {} times, once a rank of {} {}{}", problem.vertices[at(node)].name, n,
+  const auto name = problem.vertices[at(node)].name + (count > 1 ? fmt::format(" and {} like it", count - 1) : "");
+  return fmt::format("{} {} computed {} times, once a rank of {} {}{}", name, count > 1 ? "are" : "is", n,
                      axes.size() == 1 ? "axis" : "axes", join(names),
-                     odd.empty() ? ": sharing it would cost more than it saves" : "; " + join(odd));
+                     odd.empty() ? ": sharing the work would cost more than it saves" : "; " + join(odd));
 }
 
 Solver::Solver(const SolverInput& input) : state_(std::make_unique<State>(input)) {}
@@ -156,9 +166,9 @@ Solver::~Solver() = default;
 
 Assignment Solver::solve(double saved_byte_fs) {
   auto& s = *state_;
-  const auto narrow = s.search(false).run(saved_byte_fs, s.input.ban);
+  const auto narrow = s.search(false).run(saved_byte_fs);
   if (s.spare == 0) return s.assignment(narrow, saved_byte_fs, 0);
-  const auto wide = s.search(true).run(saved_byte_fs, s.input.ban);
+  const auto wide = s.search(true).run(saved_byte_fs);
   const auto time = [](const Search::Result& r) { return static_cast<double>(r.cost % kPenalty); };
   const auto fewer = penalty_of(wide.cost) - penalty_of(narrow.cost);
   const bool worth = fewer < 0 || (fewer == 0 && time(wide) < kWorthAnAxis * time(narrow));
@@ -182,58 +192,65 @@ Within Solver::solve_within(std::int64_t limit, const std::function<std::int64_t
   return best;
 }
 
-// "dense_2/matmul with k over model instead of -: all_reduce over model; backward nothing"
-std::string Solver::State::explain(const Assignment& from, const Assignment& to, int node, int operand) const {
-  const auto arg = to.nodes[at(node)].args[at(operand)];
+// "dense_2/matmul with k over model instead of -: all_reduce over model; backward nothing to move"
+std::string Solver::State::explain(const Assignment& assignment, const Edge& edge, const Strategy& from,
+                                   const Strategy& to) {
   std::vector<std::string> changes;
-  for (const auto end : {arg, node}) {
-    const auto& before = from.chosen[at(end)]->labels;
-    const auto& after = to.chosen[at(end)]->labels;
+  const auto compare = [&](int node, const Strategy& other) {
+    const auto& before = assignment.chosen[at(node)]->labels;
     std::vector<std::string> axes;
     for (mesh::Axis axis = 0; axis < input.mesh->axis_count(); ++axis)
-      if (before[at(axis)] != after[at(axis)])
-        axes.push_back(fmt::format("{} over {} instead of {}", after[at(axis)], input.mesh->axis_names()[at(axis)],
-                                   before[at(axis)]));
+      if (before[at(axis)] != other.labels[at(axis)])
+        axes.push_back(fmt::format("{} over {} instead of {}", other.labels[at(axis)],
+                                   input.mesh->axis_names()[at(axis)], before[at(axis)]));
     if (!axes.empty())
-      changes.push_back(fmt::format("{} with {}", problem.vertices[at(end)].name, join(axes, " and ")));
-  }
-  const auto list = [&](const std::vector<Move>& steps) {
+      changes.push_back(fmt::format("{} with {}", problem.vertices[at(node)].name, join(axes, " and ")));
+  };
+  compare(edge.from, from);
+  compare(edge.to, to);
+  const auto list = [&](const std::vector<Move>* steps) {
     std::vector<std::string> texts;
-    for (const auto& move : steps) {
+    for (const auto& move : *steps) {
       std::vector<std::string> axes;
       for (const auto axis : move.axes) axes.push_back(input.mesh->axis_names()[at(axis)]);
       texts.push_back(fmt::format("{} over {}", to_string(move.kind), join(axes, "+")));
     }
     return texts.empty() ? std::string("nothing to move") : join(texts, ", ");
   };
-  auto text = fmt::format("{}: {}", join(changes, ", "), list(forward_moves(input, to, node, operand)));
-  if (to.nodes[at(node)].needs_cotangent && to.nodes[at(arg)].needs_cotangent)
-    text += "; backward " + list(backward_moves(input, to, node, operand));
+  const auto& a = problem.vertices[at(edge.from)];
+  const auto& b = problem.vertices[at(edge.to)];
+  const auto rights = edge_rights(*input.graph, a.node, b.node);
+  const auto k = at(edge.operand);
+  auto text = fmt::format("{}: {}", join(changes),
+                          list(moves.find(from.result, a.node.order, to.operands[k], b.node.order, a.shape().size(),
+                                          rights.forward_pad, rights.forward_zero)));
+  if (a.needs() && b.needs())
+    text += "; backward " + list(moves.find(to.cotangents[k], b.node.order, from.result_cotangent, a.node.order,
+                                            a.shape().size(), rights.backward_partial, rights.backward_partial));
   return text;
 }
 
-Alternative Solver::alternative(const Assignment& assignment, int node, int operand) {
+std::vector<std::vector<Alternative>> Solver::alternatives(const Assignment& assignment) {
   auto& s = *state_;
-  const auto from = assignment.nodes[at(node)].args[at(operand)];
-  const SolverInput::Ban ban{node, operand, assignment.chosen[at(from)]->result,
-                             assignment.chosen[at(node)]->operands[at(operand)]};
-  const auto result = s.search(s.spare != 0 && assignment.idle_axes.empty()).run(assignment.saved_byte_fs, ban);
-  Alternative alternative;
-  alternative.legal = result.cost < kForbidden;
-  if (!alternative.legal) {
+  auto& search = s.search(s.spare != 0 && assignment.idle_axes.empty());
+  const auto best = search.run(assignment.saved_byte_fs);
+  const auto found = search.alternatives(assignment.saved_byte_fs);
+  std::vector<std::vector<Alternative>> all(assignment.nodes.size());
+  for (std::size_t e = 0; e < found.size(); ++e) {  // edges come by node and operand
+    auto& alternative = all[at(s.problem.edges[e].to)].emplace_back();
+    alternative.legal = found[e].cost < kForbidden;
     alternative.sentence = "nothing else is legal";
-    return alternative;
+    if (!alternative.legal) continue;
+    alternative.more_penalty = penalty_of(found[e].cost) - penalty_of(best.cost);
+    alternative.more_fs = time_of(found[e].cost) - time_of(best.cost);
+    const auto more =
+        alternative.more_penalty > 0
+            ? fmt::format("{} more {} its place", alternative.more_penalty,
+                          alternative.more_penalty == 1 ? "variable would leave" : "variables would leave")
+            : time_text(alternative.more_fs) + " more";
+    alternative.sentence = s.explain(assignment, s.problem.edges[e], *found[e].from, *found[e].to) + "; " + more;
   }
-  const auto other = s.assignment(result, assignment.saved_byte_fs, 0);
-  alternative.more_penalty = other.penalty - assignment.penalty;
-  alternative.more_fs = other.time_fs - assignment.time_fs;
-  const auto more = alternative.more_penalty > 0
-                        ? fmt::format("{} more {} would leave its place", alternative.more_penalty,
-                                      alternative.more_penalty == 1 ? "variable" : "variables")
-                    : alternative.more_fs >= 0 ? time_text(alternative.more_fs) + " more"
-                                               : time_text(-alternative.more_fs) + " less, but more memory";
-  alternative.sentence = s.explain(assignment, other, node, operand) + "; " + more;
-  return alternative;
+  return all;
 }
 
 Assignment solve(const SolverInput& input) { return Solver(input).solve(input.saved_byte_fs); }
@@ -243,8 +260,8 @@ Within solve_within(const SolverInput& input, std::int64_t limit,
   return Solver(input).solve_within(limit, peak);
 }
 
-Alternative alternative(const SolverInput& input, const Assignment& assignment, int node, int operand) {
-  return Solver(input).alternative(assignment, node, operand);
+std::vector<std::vector<Alternative>> alternatives(const SolverInput& input, const Assignment& assignment) {
+  return Solver(input).alternatives(assignment);
 }
 
 }  // namespace tessera::partition

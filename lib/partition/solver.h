@@ -7,8 +7,8 @@
 
 namespace tessera::partition {
 
-/// Solves one input again and again: other prices of memory, forbidden layouts. Strategies, moves and tables are kept,
-/// so that a further solve takes milliseconds. The input must outlive it.
+/// Solves one input again and again, at other prices of memory. Strategies, moves and tables are kept, so that a
+/// further solve takes milliseconds. The input must outlive it.
 class Solver {
  public:
   explicit Solver(const SolverInput& input);
@@ -20,8 +20,7 @@ class Solver {
   Assignment solve(double saved_byte_fs);
   Within solve_within(std::int64_t limit, const std::function<std::int64_t(const Assignment&)>& peak);
 
-  /// Against `assignment`, which this solver made.
-  Alternative alternative(const Assignment& assignment, int node, int operand);
+  std::vector<std::vector<Alternative>> alternatives(const Assignment& assignment);
 
  private:
   struct State;

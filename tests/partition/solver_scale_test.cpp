@@ -119,6 +119,22 @@ TEST(SolverScale, FiveAxesNeverTakeTheFullProduct) {
   EXPECT_LT(s.seconds, kLimit);
 }
 
+TEST(SolverScale, AlternativesOfAllEdgesOfSixtyFourBlocks) {
+  auto config = large();
+  config.b = 16;
+  config.s = 32768;
+  config.ids = Dims{{"data"}, {"context"}};
+  const mesh::DeviceMesh mesh({16, 32, 8}, {"data", "context", "model"}, 4096);
+  const auto hardware = h100x8();
+  const auto graph = transformer(config);
+  const auto input = graph.solver_input(mesh, {"data"}, hardware);
+  const auto assignment = solve(input);
+  std::vector<std::vector<Alternative>> all;
+  EXPECT_LT(seconds_of([&] { all = alternatives(input, assignment); }), kLimit);
+  for (const auto& node : all)
+    for (const auto& alternative : node) EXPECT_GE(alternative.more_fs, 0);
+}
+
 // As an optimizer has it: for each of many variables an op that also reads a common scalar.
 TEST(SolverScale, AScalarReadByThousandsOfUpdates) {
   TestGraph g;
