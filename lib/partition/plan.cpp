@@ -176,8 +176,8 @@ class Planner {
     options.micro_batches = program.micro_batches;
     options.reduce_every_micro_batch = request_.distribution->zero_stage >= 2;
     GraphLowering main(builder, main_inputs_.at(name), main_.at(name), options);
-    bind_sources(builder, main, model.main);
     place_metrics(builder, main, model);
+    bind_sources(builder, main, model.main);
     main.forward(&program.prologue, &program.body);
     Section after;
     auto& end = program.micro_batches > 1 ? after : program.body;
@@ -201,7 +201,7 @@ class Planner {
     metrics_program(plan, model, name);
   }
 
-  /// A metric's kernel adds to its state: a rank's own sum over the axes that split the rows.
+  /// A metric's kernel adds to its state: a rank's own sum over the axes that split the rows. Before the state's value is made.
   static void place_metrics(ProgramBuilder& builder, GraphLowering& lowering, const graph::Model& model) {
     for (const auto& output : model.outputs) {
       if (output.kind != graph::GraphOutput::Kind::kMetric) continue;
