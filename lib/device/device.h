@@ -66,7 +66,7 @@ class Device {
   /// Times what has several implementations (matmul) for the kernels that are not in the tuning yet, and returns the
   /// whole tuning as text. One rank calls this and broadcasts the text, so that replicas compute the same bits.
   virtual std::string tune(const std::vector<KernelSpec>& kernels) = 0;
-  /// Takes another rank's tuning over; to be called before kernels are made.
+  /// Takes another rank's tuning over; to be called before kernels are made. What it lacks is chosen by a rule.
   virtual void set_tuning(const std::string& text) = 0;
 
   /// Bytes of working memory that the kernels made so far share. Kernels of one device run one at a time, but for the

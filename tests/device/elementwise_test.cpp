@@ -85,12 +85,13 @@ TEST(Elementwise, UnaryAndBinaryOpsEqualTheOracle) {
     const double a = op == "affine" ? 0.5 : 0.3, b = op == "affine" ? -2 : 0.9;
     expect_kernel(chain(step, {x}, {mapped(x, [&](double v) { return reference::activation(op, v, a, b); })}));
   }
-  const std::map<std::string, double (*)(double, double)> binary{{"add", [](double u, double v) { return u + v; }},
-                                                                 {"sub", [](double u, double v) { return u - v; }},
-                                                                 {"mul", [](double u, double v) { return u * v; }},
-                                                                 {"div", [](double u, double v) { return u / v; }},
-                                                                 {"max", [](double u, double v) { return std::max(u, v); }},
-                                                                 {"min", [](double u, double v) { return std::min(u, v); }}};
+  using Binary = double (*)(double, double);
+  const std::map<std::string, Binary> binary{{"add", [](double u, double v) { return u + v; }},
+                                             {"sub", [](double u, double v) { return u - v; }},
+                                             {"mul", [](double u, double v) { return u * v; }},
+                                             {"div", [](double u, double v) { return u / v; }},
+                                             {"max", [](double u, double v) { return std::max(u, v); }},
+                                             {"min", [](double u, double v) { return std::min(u, v); }}};
   for (const auto& [op, f] : binary) {
     auto z = x;
     for (std::int64_t i = 0; i < z.size(); ++i) z[i] = f(x[i], y[i]);

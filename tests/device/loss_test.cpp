@@ -244,21 +244,22 @@ TEST(WeightedSum, OfNaNInAPaddedRowIsFinite) {
                  .params = {.real_rows = 3}});
 }
 
-TEST(CountValid, CountsRealRowsOfTheWholeBatch) {
+TEST(CountValid, CountsRealRowsOfTheMicroBatch) {
   const Tensor labels{{6}, {1, 2, 0, 2, 1, 2}, DType::kI32};
-  const auto count = [&](std::int64_t real, Attributes attributes, double expected) {
+  const auto count = [&](std::int64_t micro_batch, std::int64_t real, const Attributes& attributes, double expected) {
     expect_kernel({.name = "count_valid",
                    .inputs = {Operand(labels, {12}, {6})},
                    .expected = {Tensor{{}, {expected}, DType::kF64}},
-                   .attributes = std::move(attributes),
-                   .params = {.real_rows = real}});
+                   .attributes = attributes,
+                   .params = {.micro_batch = micro_batch, .real_rows = real}});
   };
-  count(12, {}, 6);
-  count(9, {}, 3);
-  count(9, {{"ignore_class", std::int64_t{2}}}, 2);
-  // Two micro-batches of 6 rows of which this rank has the last 3 of each: rows 3, 4, 5 and 9, 10, 11.
-  count(10, {{"micro_batches", std::int64_t{2}}}, 4);
-  count(10, {{"micro_batches", std::int64_t{2}}, {"ignore_class", std::int64_t{2}}}, 2);
+  const Attributes ignore{{"ignore_class", std::int64_t{2}}};
+  count(0, 12, {}, 6);
+  count(0, 9, {}, 3);
+  count(0, 9, ignore, 2);
+  count(1, 24, {}, 6);
+  count(1, 22, ignore, 2);
+  count(1, 13, {}, 0);
 }
 
 TEST(SumWeights, LeavesPaddedRowsOut) {

@@ -60,11 +60,13 @@ std::vector<float> some_numbers(std::int64_t n) {
 void compare(benchmark::State& state, const MatmulShape& s, Device& device, cpu::Context& context) {
   const auto a = some_numbers(s.m * s.k), b = some_numbers(s.k * s.n);
   auto y = some_numbers(s.m * s.n);
-  const auto kernel = device.make_kernel(
-      {"matmul",
-       {{s.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k}}, {s.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n}}},
-       {{{s.m, s.n}}},
-       {{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}}});
+  const KernelSpec spec{
+      "matmul",
+      {{s.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k}}, {s.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n}}},
+      {{{s.m, s.n}}},
+      {{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}}};
+  device.tune({spec});
+  const auto kernel = device.make_kernel(spec);
   const void* inputs[]{a.data(), b.data()};
   void* outputs[]{y.data()};
   const auto primitive = cpu::make_gemm("onednn", {.shape = s}, context);

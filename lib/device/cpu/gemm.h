@@ -37,7 +37,7 @@ class Gemm {
 struct GemmSpec {
   MatmulShape shape;
   bool accumulate = false;                    // beta may be 1
-  bool fuse_bias = false, fuse_relu = false;  // only where fuses() says so
+  bool fuse_bias = false, fuse_relu = false;  // only where gemm_fuses() says so
 };
 
 /// Names of the implementations worth timing for a shape; the first is the one taken untimed.

@@ -80,17 +80,13 @@ Shape leading(const Shape& shape, std::int64_t axes) {
 
 RowMask::RowMask(const KernelSpec& spec, const TensorSpec& tensor) {
   require(spec, !tensor.shape.empty(), "rows are counted along the first dimension, and a scalar has none");
-  parts_ = spec.attributes.get_or<std::int64_t>("micro_batches", 1);
-  require(spec, parts_ >= 1 && tensor.shape[0] % parts_ == 0 && global_of(tensor)[0] % parts_ == 0,
-          "the rows do not divide into micro-batches");
-  rows_ = tensor.shape[0] / parts_;
-  batch_rows_ = global_of(tensor)[0] / parts_;
-  start_ = start_of(tensor)[0] / parts_;
+  rows_ = tensor.shape[0];
+  batch_rows_ = global_of(tensor)[0];
+  start_ = start_of(tensor)[0];
 }
 
-std::int64_t RowMask::real(const StepParams& params, std::int64_t part) const {
-  const auto before = start_ + (params.micro_batch + part) * batch_rows_;
-  return std::clamp<std::int64_t>(params.real_rows - before, 0, rows_);
+std::int64_t RowMask::real(const StepParams& params) const {
+  return std::clamp<std::int64_t>(params.real_rows - (start_ + params.micro_batch * batch_rows_), 0, rows_);
 }
 
 }  // namespace tessera::device::cpu

@@ -79,20 +79,16 @@ Rows rows_of(const Shape& shape, std::int64_t axes = 1);
 /// The shape without its trailing `axes` dimensions.
 Shape leading(const Shape& shape, std::int64_t axes = 1);
 
-/// Which local rows are real: padding lies at the end of the batch, so they are the first so many. An operand that
-/// holds the whole batch, one micro-batch after another, has `micro_batches` > 1 (attribute): then each of its parts
-/// has such a prefix.
+/// Which local rows are real: padding lies at the end of the batch, so they are the first so many.
 class RowMask {
  public:
   RowMask(const KernelSpec& spec, const TensorSpec& tensor);
 
-  std::int64_t rows() const { return rows_; }  // of one micro-batch
-  std::int64_t micro_batches() const { return parts_; }
-  /// Real rows of the micro-batch in hand, or of part k of the whole batch.
-  std::int64_t real(const StepParams& params, std::int64_t part = 0) const;
+  std::int64_t rows() const { return rows_; }
+  std::int64_t real(const StepParams& params) const;
 
  private:
-  std::int64_t rows_, start_, batch_rows_, parts_;
+  std::int64_t rows_, start_, batch_rows_;
 };
 
 }  // namespace tessera::device::cpu

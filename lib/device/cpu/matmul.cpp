@@ -103,7 +103,6 @@ class MatmulKernel final : public Kernel {
  public:
   MatmulKernel(const KernelSpec& spec, Context& context) : matmul_(parse(spec)) {
     auto& gemm = matmul_.gemm;
-    choose_matmul(spec, context);
     const auto name = context.choices.find(gemm.shape).value_or(gemm_candidates(gemm.shape, context.threads)[0]);
     const bool fused = gemm_fuses(name) && matmul_.bias && !matmul_.residual &&
                        (matmul_.activation.empty() || matmul_.activation == "relu");

@@ -20,6 +20,7 @@ double best_seconds(int runs, const F& f) {
 }
 
 double time_kernel(Device& device, const KernelSpec& spec, int runs) {
+  device.tune({spec});
   std::vector<std::shared_ptr<void>> memory;
   const auto operands = [&](const std::vector<TensorSpec>& tensors) {
     std::vector<void*> pointers;

@@ -133,16 +133,14 @@ std::unique_ptr<Kernel> make_count_valid(const KernelSpec& spec, Context& /*cont
   input(spec, 0, DType::kI32);
   require_output(spec, 0, {}, DType::kF64);
   const RowMask mask(spec, spec.inputs[0]);
-  const auto row = mask.rows() == 0 ? 0 : elements(spec.inputs[0].shape) / (mask.rows() * mask.micro_batches());
+  const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows(), 1);
   const bool ignores = spec.attributes.has("ignore_class");
   const auto ignored = ignores ? spec.attributes.get<std::int64_t>("ignore_class") : 0;
   return kernel_of([=](const Args& args) {
+    const auto* labels = args.in<std::int32_t>(0);
+    const auto real = mask.real(args.params) * row;
     std::int64_t count = 0;
-    for (std::int64_t part = 0; part < mask.micro_batches(); ++part) {
-      const auto* labels = args.in<std::int32_t>(0) + part * mask.rows() * row;
-      const auto real = mask.real(args.params, part) * row;
-      for (std::int64_t i = 0; i < real; ++i) count += !ignores || labels[i] != ignored ? 1 : 0;
-    }
+    for (std::int64_t i = 0; i < real; ++i) count += !ignores || labels[i] != ignored ? 1 : 0;
     *args.out<double>(0) = static_cast<double>(count);
   });
 }
@@ -152,12 +150,9 @@ std::unique_ptr<Kernel> make_sum_weights(const KernelSpec& spec, Context& /*cont
   input(spec, 0);
   require_output(spec, 0, {}, DType::kF64);
   const RowMask mask(spec, spec.inputs[0]);
-  const auto row = mask.rows() == 0 ? 0 : elements(spec.inputs[0].shape) / (mask.rows() * mask.micro_batches());
+  const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows(), 1);
   return kernel_of([=](const Args& args) {
-    double sum = 0;
-    for (std::int64_t part = 0; part < mask.micro_batches(); ++part)
-      sum += HWY_DYNAMIC_DISPATCH(plain_sum)(args.in(0) + part * mask.rows() * row, mask.real(args.params, part) * row);
-    *args.out<double>(0) = sum;
+    *args.out<double>(0) = HWY_DYNAMIC_DISPATCH(plain_sum)(args.in(0), mask.real(args.params) * row);
   });
 }
 
