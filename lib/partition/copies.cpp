@@ -66,6 +66,7 @@ void elide_copies(Program& program) {
     }
     if (target.inside >= 0 || target.state >= 0) continue;
     if (target.bytes != program.values[static_cast<std::size_t>(a)].bytes) continue;
+    if (target.pool == Pool::kComm && is_slice(program, a)) continue;
     const bool fixed = source.state >= 0 || source.pool == Pool::kStaging;
     if (fixed && target.pool != source.pool && target.pool == Pool::kComm) continue;
     auto& from_list = accesses.of(from);

@@ -96,13 +96,12 @@ bool fuse_into_matmul(const Program& program, const KernelCall& matmul, KernelCa
     if (local(bias).size() != 1 || local(product).size() < 2 || local(bias)[0] != local(product).back()) return false;
     fused.inputs.push_back(bias);
     fused.attributes.set("bias", true);
-  } else if (next.inputs.size() == 1 && step.size() <= 3 && step[0].find("_grad") == std::string::npos) {
+  } else if (next.inputs.size() == 1 && step.size() == 2) {
     static const std::vector<std::string> kActivations{
         "relu",    "relu6",        "leaky_relu", "elu",  "selu",     "celu",     "gelu", "gelu_tanh",  "silu",
         "sigmoid", "hard_sigmoid", "hard_silu",  "tanh", "softplus", "softsign", "mish", "exponential"};
     if (std::find(kActivations.begin(), kActivations.end(), step[0]) == kActivations.end()) return false;
     fused.attributes.set("activation", step[0]);
-    if (step.size() == 3) fused.attributes.set("alpha", std::stod(step[2]));
   } else {
     return false;
   }

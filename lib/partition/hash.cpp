@@ -76,6 +76,7 @@ std::uint64_t hash(const Plan& plan) {
       h.add(static_cast<std::uint64_t>(v.offset));
       h.add(static_cast<std::uint64_t>(v.inside + 1));
       h.add(static_cast<std::uint64_t>(v.inside_offset));
+      h.add(static_cast<std::uint64_t>(v.slice));
     }
     add_section(h, program.prologue);
     add_section(h, program.body);

@@ -12,6 +12,12 @@ int root_of(const Program& program, int value) {
   return value;
 }
 
+bool is_slice(const Program& program, int value) {
+  for (; value >= 0; value = program.values[static_cast<std::size_t>(value)].inside)
+    if (program.values[static_cast<std::size_t>(value)].slice) return true;
+  return false;
+}
+
 std::int64_t received_bytes(const Program& program, const mesh::DeviceMesh& mesh, const CollectiveCall& call) {
   const auto n = mesh.size(call.axes);
   std::int64_t bytes = 0;
@@ -108,12 +114,13 @@ Instruction& ProgramBuilder::collective(CollectiveKind kind, const std::vector<m
 int ProgramBuilder::to_comm(int id) {
   const int root = root_of(program_, id);
   auto& r = value(root);
-  if (r.state >= 0 && r.pool == Pool::kState) {  // gathered where it lies
+  const bool copied = r.pool == Pool::kStaging || is_slice(program_, id);
+  if (!copied && r.state >= 0 && r.pool == Pool::kState) {  // gathered where it lies
     r.pool = Pool::kComm;
     plan_.state[static_cast<std::size_t>(r.state)].pool = Pool::kComm;
   }
-  if (r.pool == Pool::kStaging) {
-    const auto& v = value(id);
+  if (copied) {
+    const auto v = value(id);
     const int copy = add_value(v.name + " (copy)", v.shape, v.dtype, v.layout, Pool::kComm);
     kernel("copy", {id}, {copy});
     return copy;
@@ -170,7 +177,16 @@ int ProgramBuilder::move(int id, const Move& m, const std::string& reason, int e
   const auto n = mesh().size(m.axes);
   const auto fresh = [&] { return add_value(v.name, v.shape, v.dtype, m.after); };
   switch (m.kind) {
-    case MoveKind::kSlice:
+    case MoveKind::kSlice: {
+      if (!leads(id, m.to_dim)) {
+        const int out = fresh();
+        kernel("copy_box", {id}, {out});
+        return out;
+      }
+      const int view = add_view(id, v.name, v.shape, v.dtype, m.after);
+      value(view).slice = true;
+      return view;
+    }
     case MoveKind::kPad: {
       const int out = fresh();
       kernel("copy_box", {id}, {out});

@@ -15,6 +15,9 @@ std::int64_t local_bytes(const Shape& local, DType dtype);
 /// The value whose memory a value uses: itself, or what it is inside of.
 int root_of(const Program& program, int value);
 
+/// Whether a value lies at an offset that differs from rank to rank.
+bool is_slice(const Program& program, int value);
+
 /// Bytes that a rank receives in a collective, all segments together: all_reduce 2(n-1)/n of them, reduce_scatter and
 /// all_to_all (n-1)/n, all_gather n-1 times the own part. Not of a box exchange.
 std::int64_t received_bytes(const Program& program, const mesh::DeviceMesh& mesh, const CollectiveCall& call);
