@@ -57,6 +57,16 @@ ProgramImage ImageMaker::make(const Program& program) {
   return image;
 }
 
+// Where the own box begins in the value that it is cut from, along the leading dimension.
+std::int64_t ImageMaker::slice_offset(const partition::ProgramValue& slice, const partition::ProgramValue& of) const {
+  const auto from = mesh::owned(of.layout, plan_.mesh, coordinates_, of.shape).front();
+  const auto box = mesh::owned(slice.layout, plan_.mesh, coordinates_, slice.shape).front();
+  const auto strides = strides_of(of.local);
+  std::int64_t elements = 0;
+  for (std::size_t d = 0; d < box.start.size(); ++d) elements += (box.start[d] - from.start[d]) * strides[d];
+  return elements * size_of(slice.dtype);
+}
+
 // Null for a value without memory: nothing may touch it.
 ImageMaker::Place ImageMaker::place_of(const Program& program, int value) const {
   const auto& v = value_of(program, value);
@@ -67,7 +77,7 @@ ImageMaker::Place ImageMaker::place_of(const Program& program, int value) const 
     place.base = pools_.at(state.pool) + state.offset;
   } else if (v.inside >= 0) {
     place = place_of(program, v.inside);
-    place.base += v.inside_offset;
+    place.base += v.slice ? slice_offset(v, value_of(program, v.inside)) : v.inside_offset;
   } else if (v.offset >= 0) {
     place.base = pools_.at(v.pool) + v.offset;
   }

@@ -71,6 +71,7 @@ class ImageMaker {
     std::byte* at(std::int64_t micro_batch) const { return base + micro_batch * stride; }
   };
 
+  std::int64_t slice_offset(const partition::ProgramValue& slice, const partition::ProgramValue& of) const;
   Place place_of(const partition::Program& program, int value) const;
   Place memory_of(const partition::Program& program, int value) const;
   device::TensorSpec tensor_spec(const partition::ProgramValue& value) const;
