@@ -1,5 +1,6 @@
 #include "report/answers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ostream>
 
@@ -25,11 +26,21 @@ Json number(double value) {
 }  // namespace
 
 void write_advice(std::ostream& to, const train::Advice& advice) {
-  Table table({"way", "ranks", "memory a device", "fits", "predicted ms a step", "communication", "measured ms"});
-  for (const auto& c : advice.candidates)
-    table.add({c.name, std::to_string(c.ranks), bytes_text(c.bytes), c.fits ? "yes" : "no",
-               fmt::format("{:.3g}", c.step_ms), fmt::format("{:.0f}%", 100 * c.communication),
-               c.measured_ms ? fmt::format("{:.3g}", *c.measured_ms) : std::string()});
+  const auto& all = advice.candidates;
+  const bool measured = std::any_of(all.begin(), all.end(), [](const auto& c) { return c.measured_ms.has_value(); });
+  std::vector<std::string> head{"way", "ranks", "memory a device", "fits", "predicted ms a step", "communication"};
+  if (measured) head.emplace_back("measured ms");
+  Table table(head);
+  for (const auto& c : all) {
+    std::vector<std::string> row{c.name,
+                                 std::to_string(c.ranks),
+                                 bytes_text(c.bytes),
+                                 c.fits ? "yes" : "no",
+                                 fmt::format("{:.3g}", c.step_ms),
+                                 fmt::format("{:.0f}%", 100 * c.communication)};
+    if (measured) row.push_back(c.measured_ms ? fmt::format("{:.3g}", *c.measured_ms) : std::string());
+    table.add(std::move(row));
+  }
   table.write(to);
   to << '\n';
   for (const auto& sentence : advice.verdict) to << sentence << '\n';

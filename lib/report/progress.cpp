@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <utility>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 

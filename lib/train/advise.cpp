@@ -136,15 +136,18 @@ void add_verdict(Advice& advice) {
     const double gain = 1 - milliseconds(next) / std::max(milliseconds(*best), 1e-12);
     const auto how = next.measured_ms ? "measured" : "predicted";
     if (gain > 0.05) {
-      verdict.push_back(fmt::format("{} over {} ranks would make a step {:.1f} times as fast as {} ({}).", next.name,
+      verdict.push_back(fmt::format("With {} over {} ranks a step is {:.1f} times as fast as with {} ({}).", next.name,
                                     next.ranks, 1 / (1 - gain), best->name, how));
       best = &next;
     } else {
-      verdict.push_back(fmt::format("{} gains nothing in time over {} ({}: {:.3g} against {:.3g} ms).", next.name,
-                                    best->name, how, milliseconds(next), milliseconds(*best)));
+      verdict.push_back(fmt::format("With {} a step is no faster than with {} ({}: {:.3g} against {:.3g} ms).",
+                                    next.name, best->name, how, milliseconds(next), milliseconds(*best)));
     }
   }
-  verdict.push_back(fmt::format("Recommended: {}.", best->name));
+  verdict.push_back(best == &simplest
+                        ? fmt::format("Use {}.", best->name)
+                        : fmt::format("Begin with {}; {} is the fastest that fits{}.", simplest.name, best->name,
+                                      best->measured_ms ? "" : ": measure it first (--measure)"));
 }
 
 }  // namespace

@@ -64,14 +64,14 @@ double Session::loss(const std::string& program) const {
   fail(ExitCode::kInternal, "program {} has no loss", program);
 }
 
-std::optional<double> Session::report(const std::string& program, const std::string& name) const {
+std::optional<double> Session::report(const std::string& program, std::string_view name) const {
   const auto& p = plan().programs.at(program);
   for (const auto& output : p.outputs) {
     if (output.kind != graph::GraphOutput::Kind::kReport || output.name != name) continue;
     const auto& value = p.values[static_cast<std::size_t>(output.value)];
     double wide = 0;
     float narrow = 0;
-    executor_->read_output(program, name, value.dtype == DType::kF64 ? static_cast<void*>(&wide) : &narrow);
+    executor_->read_output(program, output.name, value.dtype == DType::kF64 ? static_cast<void*>(&wide) : &narrow);
     return value.dtype == DType::kF64 ? wide : narrow;
   }
   return std::nullopt;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -40,7 +41,7 @@ class Session {
   /// The loss that the last run of a program left.
   double loss(const std::string& program) const;
   /// The value of a report output ("grad_norm_squared"), if the program has it.
-  std::optional<double> report(const std::string& program, const std::string& name) const;
+  std::optional<double> report(const std::string& program, std::string_view name) const;
 
   /// Sets the states of a program's metrics to 0.
   void reset_metrics(const std::string& program);
