@@ -49,7 +49,10 @@ TEST_F(Jsonl, FloatsHaveAllDigitsAndWhatIsNotFiniteIsText) {
 
 TEST_F(Jsonl, TheEndNamesPoolsAndCollectives) {
   JsonlWriter writer(file_);
-  train::EndEvent event{.steps = 3, .planned_bytes = 10, .pools = {{"state", 10}}, .interrupted = true};
+  train::EndEvent event;
+  event.steps = 3;
+  event.pools = {{"state", 10}};
+  event.interrupted = true;
   event.collectives.all_reduce = {2, 64};
   writer.end(event);
   const auto text = text_of(file_);

@@ -13,7 +13,7 @@ TEST(Table, NumbersAreAlignedRightAndTextLeft) {
   table.add({"long", "3456"});
   std::ostringstream text;
   table.write(text);
-  EXPECT_EQ(text.str(), "  name   bytes\n  a         12\n  long    3456\n");
+  EXPECT_EQ(text.str(), "  name  bytes\n  a        12\n  long   3456\n");
 }
 
 }  // namespace

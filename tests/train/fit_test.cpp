@@ -177,7 +177,7 @@ TEST(Evaluate, EveryMeshFindsTheSame) {
 TEST(Verify, FindsAMeshEqualToOneDevice) {
   for (const auto* const optimizer : {"adam", "{SGD: {learning_rate: 0.1, gradient_accumulation_steps: 2}}"})
     comm::run_on_threads(4, [&](comm::World& world) {
-      const auto result = verify(spec_of(kTensorParallel, optimizer), world, {.threads = 1}, 3);
+      const auto result = verify(spec_of(kTensorParallel, optimizer), world, {.programs = {}, .threads = 1}, 3);
       EXPECT_TRUE(result.equal()) << result.differences.front().what << " " << result.differences.front().found;
       EXPECT_GE(result.differences.size(), 3u + 4u);
     });

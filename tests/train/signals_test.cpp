@@ -17,6 +17,7 @@ TEST(SignalFlag, IsRaisedByTheFirstSignal) {
 }
 
 TEST(SignalFlag, TheSecondSignalEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         const SignalFlag flag;
