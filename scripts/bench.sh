@@ -14,7 +14,7 @@ done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-has() { [ -x "$python" ] && "$python" -c "import $1" 2>/dev/null; }
+has() { [ -x "$python" ] && KERAS_BACKEND=jax "$python" -c "import $1" 2>/dev/null; }
 
 # Milliseconds a step: the best epoch's mean, the first epoch left out.
 ours() {
