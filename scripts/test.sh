@@ -41,9 +41,9 @@ stage_asan() {
 }
 
 stage_tsan() {
-  scripts/build.sh tsan comm_threads_test runtime_test &&
+  scripts/build.sh tsan comm_test runtime_test &&
     TSAN_OPTIONS=halt_on_error=1 ctest --test-dir build/tsan --output-on-failure --no-tests=error \
-      -R '^(comm_threads_test|runtime_test)$' -j "$jobs"
+      -R '^(comm_test|runtime_test)$' -j "$jobs"
 }
 
 stage_fuzz() {

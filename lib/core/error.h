@@ -1,10 +1,10 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace tessera {
 
@@ -56,11 +56,11 @@ template <typename... Args>
 }
 
 /// For what a correct program never reaches whatever the user writes.
-#define TESSERA_CHECK(condition, ...)                                                                              \
-  do {                                                                                                             \
-    if (!(condition))                                                                                              \
-      ::tessera::fail(::tessera::ExitCode::kInternal, "internal error at {}:{}: {} does not hold: {}", __FILE__,   \
-                      __LINE__, #condition, fmt::format(__VA_ARGS__));                                             \
+#define TESSERA_CHECK(condition, ...)                                                                            \
+  do {                                                                                                           \
+    if (!(condition))                                                                                            \
+      ::tessera::fail(::tessera::ExitCode::kInternal, "internal error at {}:{}: {} does not hold: {}", __FILE__, \
+                      __LINE__, #condition, fmt::format(__VA_ARGS__));                                           \
   } while (false)
 
 }  // namespace tessera

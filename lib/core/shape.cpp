@@ -1,11 +1,11 @@
 #include "core/shape.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tessera {
 

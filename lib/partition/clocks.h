@@ -7,8 +7,8 @@
 
 namespace tessera::partition {
 
-/// By position of an instruction (all sections in order): the last position of each stream that has ended when it starts, and
-/// itself for its own stream. Sections are joined at their ends.
+/// By position of an instruction (all sections in order): the last position of each stream that has ended when it
+/// starts, and itself for its own stream. Sections are joined at their ends.
 std::vector<std::array<int, 2>> clocks(Program& program);
 
 }  // namespace tessera::partition

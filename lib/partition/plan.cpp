@@ -201,7 +201,8 @@ class Planner {
     metrics_program(plan, model, name);
   }
 
-  /// A metric's kernel adds to its state: a rank's own sum over the axes that split the rows. Before the state's value is made.
+  /// A metric's kernel adds to its state: a rank's own sum over the axes that split the rows. Before the state's value
+  /// is made.
   static void place_metrics(ProgramBuilder& builder, GraphLowering& lowering, const graph::Model& model) {
     for (const auto& output : model.outputs) {
       if (output.kind != graph::GraphOutput::Kind::kMetric) continue;

@@ -39,8 +39,8 @@ struct ProgramValue {
   /// A part of another value's bytes: it has no memory of its own (a slot of a bucket, a leading slice, a reshape).
   int inside = -1;
   std::int64_t inside_offset = 0;  // bytes
-  /// It begins where the rank's own box begins in the value that it is inside of: a slice along the leading dimension. The
-  /// offset differs from rank to rank, so no collective touches it.
+  /// It begins where the rank's own box begins in the value that it is inside of: a slice along the leading dimension.
+  /// The offset differs from rank to rank, so no collective touches it.
   bool slice = false;
   /// Of an input in the body: bytes from one micro-batch's part to the next.
   std::int64_t micro_stride = 0;
