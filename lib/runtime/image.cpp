@@ -79,6 +79,9 @@ ImageMaker::Place ImageMaker::place_of(const Program& program, int value) const 
     place = place_of(program, v.inside);
     place.base += v.slice ? slice_offset(v, value_of(program, v.inside)) : v.inside_offset;
   } else if (v.offset >= 0) {
+    const auto pool_bytes = plan_.pool_bytes[static_cast<std::size_t>(v.pool)];
+    TESSERA_CHECK(v.offset + v.bytes <= pool_bytes, "{} ends at {} of a pool of {} bytes", v.name, v.offset + v.bytes,
+                  pool_bytes);
     place.base = pools_.at(v.pool) + v.offset;
   }
   place.stride += v.micro_stride;

@@ -39,8 +39,8 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
         spec.device == "cuda" ? device::make_cuda_device(world.local_rank()) : device::make_cpu_device(launch.device);
   });
   or_end_job(world, [&] {
-    executor_ = std::make_unique<runtime::Executor>(plan(), *device_, world,
-                                                    runtime::ExecutorOptions{.comm_thread = launch.comm_thread});
+    executor_ = std::make_unique<runtime::Executor>(
+        plan(), *device_, world, runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread});
   });
   executor_->initialise_state();
   if (spec.model.load_weights.empty()) return;

@@ -22,6 +22,7 @@ struct SessionOptions {
   bool single_device = false;         // the whole model on this rank, whatever the spec's distribution says
   bool allow_mixed = false;           // ranks on different processors
   int threads = 0;                    // of the device; 0: cores of the node / ranks on it
+  bool comm_thread = false;           // overlap communication even where no core is left for it
 };
 
 /// A planned model on this rank's device, with its first values: from the initialisers, or from model.load_weights.

@@ -41,10 +41,10 @@ config::Spec spec_of(const std::string& distribution, const std::string& optimiz
   return config::parse_spec(text, "tiny.yaml", overrides);
 }
 
-FitResult fit_on(int ranks, const config::Spec& spec) {
+FitResult fit_on(int ranks, const config::Spec& spec, bool comm_thread = false) {
   FitResult result;
   comm::run_on_threads(ranks, [&](comm::World& world) {
-    Session session(spec, world, {.programs = {"train", "evaluate"}, .threads = 1});
+    Session session(spec, world, {.programs = {"train", "evaluate"}, .threads = 1, .comm_thread = comm_thread});
     Observer observer;
     auto own = fit(session, observer, [] { return false; });
     if (world.rank() == 0) result = std::move(own);
@@ -98,6 +98,13 @@ TEST(Fit, EveryMeshHasTheHistoryOfOneRank) {
   expect_equal(fit_on(2, spec_of(kTensorParallel, optimizer)), expected);
   expect_equal(fit_on(4, spec_of(kTensorParallel, optimizer)), expected);
   expect_equal(fit_on(4, spec_of(kSharded, optimizer)), expected);
+}
+
+TEST(Fit, OverlappedCommunicationChangesNoBit) {
+  for (const auto* const distribution : {"", kTensorParallel, kSharded}) {
+    const auto spec = spec_of(distribution, "adam");
+    EXPECT_EQ(fit_on(4, spec, true).batch_losses, fit_on(4, spec, false).batch_losses);
+  }
 }
 
 TEST(Fit, MicroBatchesChangeNothing) {

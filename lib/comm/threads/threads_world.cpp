@@ -121,8 +121,12 @@ class ThreadsWorld final : public World {
   }
 
   bool any(bool flag) override {
-    for (const auto& text : gather(flag ? "yes" : "")) flag = flag || !text.empty();
-    return flag;
+    job_.texts[static_cast<std::size_t>(rank_)] = flag ? "yes" : "";  // once a step: no copies
+    barrier();
+    const bool any_is =
+        std::any_of(job_.texts.begin(), job_.texts.end(), [](const auto& text) { return !text.empty(); });
+    barrier();
+    return any_is;
   }
 
   [[noreturn]] void abort(int exit_code, const std::string& sentence) override {
