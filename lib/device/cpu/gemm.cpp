@@ -27,6 +27,8 @@ std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads) 
       if (threads % rows == 0 && openblas_name(rows, threads / rows) != names[0])
         names.push_back(openblas_name(rows, threads / rows));
     if (names.size() > 4) names.resize(4);
+    constexpr std::int64_t kSmall = 1 << 22;  // products: what several threads may be slower at than one
+    if (threads > 1 && shape.m * shape.n * shape.k < kSmall) names.push_back(openblas_name(1, 1));
   }
   names.insert(names.end(), {kOneDnnSgemm, kOneDnn});
   return names;
