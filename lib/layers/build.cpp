@@ -164,7 +164,6 @@ OptimizerInfo optimizer_info(const config::Spec& spec) {
   info.learning_rate = optimizer.learning_rate;
   info.accumulation_steps = optimizer.accumulation_steps();
   info.use_ema = optimizer.config.use_ema;
-  info.ema_overwrite_frequency = optimizer.config.ema_overwrite_frequency.value_or(0);
   if (!info.use_ema) return info;
   const auto model = build(spec, {Mode::kTrain, 1, 1, false});
   for (const auto& weight : trained_weights(model.main))

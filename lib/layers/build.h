@@ -36,7 +36,6 @@ struct OptimizerInfo {
   bool use_ema = false;
   /// (path of a weight, path of its average): copied into the weight when fit ends.
   std::vector<std::pair<std::string, std::string>> averages;
-  std::int64_t ema_overwrite_frequency = 0;
 };
 OptimizerInfo optimizer_info(const config::Spec& spec);
 

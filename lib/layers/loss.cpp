@@ -48,12 +48,14 @@ Tensor add_loss(Builder& b, const Loss& loss, Tensor prediction, Tensor target, 
   if (weights) operands.push_back(*weights);
   std::string denominator = loss.reduction == Reduction::kSum ? "one" : "rows";
   if (loss.reduction == Reduction::kMeanWithSampleWeight && weights) {
-    if (loss.ignore_class)
-      fail_at(loss.pos, ExitCode::kConfig,
-              "reduction mean_with_sample_weight together with ignore_class is not supported; give ignored positions "
-              "the weight 0");
     denominator = "input";
-    operands.push_back(b.op(graph::kSumWeights, "sum_weights", {*weights}, {}, true));
+    std::vector<Tensor> counted{*weights};
+    Attributes attributes;
+    if (loss.ignore_class) {
+      counted.push_back(target);
+      attributes.set("ignore_class", *loss.ignore_class);
+    }
+    operands.push_back(b.op(graph::kSumWeights, "sum_weights", counted, attributes, true));
   } else if (loss.reduction != Reduction::kSum && loss.ignore_class) {
     denominator = "input";
     operands.push_back(b.op(graph::kCountValid, "count_valid", {target}, {{"ignore_class", *loss.ignore_class}}, true));

@@ -270,5 +270,15 @@ TEST(SumWeights, LeavesPaddedRowsOut) {
       {.name = "sum_weights", .inputs = {w}, .expected = {Tensor{{}, {sum}, DType::kF64}}, .params = {.real_rows = 3}});
 }
 
+TEST(SumWeights, LeavesIgnoredLabelsOut) {
+  const auto w = random({4}, 1);
+  const Tensor labels{{4}, {2, 0, 2, 1}, DType::kI32};
+  expect_kernel({.name = "sum_weights",
+                 .inputs = {w, labels},
+                 .expected = {Tensor{{}, {w[1] + w[3]}, DType::kF64}},
+                 .attributes = {{"ignore_class", std::int64_t{2}}},
+                 .params = {.real_rows = 4}});
+}
+
 }  // namespace
 }  // namespace tessera::device::test

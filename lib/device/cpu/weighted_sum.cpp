@@ -146,13 +146,25 @@ std::unique_ptr<Kernel> make_count_valid(const KernelSpec& spec, Context& /*cont
 }
 
 std::unique_ptr<Kernel> make_sum_weights(const KernelSpec& spec, Context& /*context*/) {
-  require_counts(spec, 1, 1);
+  require_counts(spec, spec.attributes.has("ignore_class") ? 2 : 1, 1);
   input(spec, 0);
   require_output(spec, 0, {}, DType::kF64);
   const RowMask mask(spec, spec.inputs[0]);
   const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows(), 1);
+  if (!spec.attributes.has("ignore_class"))
+    return kernel_of([=](const Args& args) {
+      *args.out<double>(0) = HWY_DYNAMIC_DISPATCH(plain_sum)(args.in(0), mask.real(args.params) * row);
+    });
+  input(spec, 1, DType::kI32);
+  require(spec, spec.inputs[1].shape == spec.inputs[0].shape, "a label for each weight");
+  const auto ignored = spec.attributes.get<std::int64_t>("ignore_class");
   return kernel_of([=](const Args& args) {
-    *args.out<double>(0) = HWY_DYNAMIC_DISPATCH(plain_sum)(args.in(0), mask.real(args.params) * row);
+    const auto* weights = args.in(0);
+    const auto* labels = args.in<std::int32_t>(1);
+    const auto real = mask.real(args.params) * row;
+    double sum = 0;
+    for (std::int64_t i = 0; i < real; ++i) sum += labels[i] != ignored ? static_cast<double>(weights[i]) : 0.0;
+    *args.out<double>(0) = sum;
   });
 }
 

@@ -28,7 +28,7 @@ extern const Op kSparseCrossentropy;       // labels (...). from_logits, [ignore
 // Sums over the real rows of the batch
 extern const Op kWeightedSum;       // l [, weights] [, denominator] -> scalar. weights, denominator: rows, input or one
 extern const Op kCountValid;        // labels -> f64 scalar, in the prologue. ignore_class
-extern const Op kSumWeights;        // weights -> f64 scalar, in the prologue
+extern const Op kSumWeights;        // weights [, labels] -> f64 scalar, in the prologue. [ignore_class]
 extern const Op kMatchRows;         // pred (..., c), target -> (...). kind, threshold
 extern const Op kMetricAccumulate;  // values [, weights] -> f64 (2), the memory of a kMetric variable
 

@@ -47,20 +47,25 @@ void sum_backward(Emit& e) {
   write_cotangent(e, 0, [&](Value dl) { e.kernel("weighted_sum_backward", inputs, {dl}, e.node().attributes); });
 }
 
+/// All operands have one shape.
 OpTraits scalar_traits(const Attributes&, std::span<const TensorInfo> operands) {
-  auto t = traits_of(leading(operands[0].shape.size()) + "->", operands);
+  const auto rows = leading(operands[0].shape.size());
+  auto t = traits_of(rows + (operands.size() > 1 ? "," + rows : "") + "->", operands);
   t.dtype = DType::kF64;
   t.masks_rows = true;
   return t;
 }
 
-void count_forward(Emit& e) { e.kernel("count_valid", {e.input(0)}, {e.result()}, e.node().attributes); }
-void weights_forward(Emit& e) { e.kernel("sum_weights", {e.input(0)}, {e.result()}); }
+void scalar_forward(Emit& e) {
+  std::vector<Value> inputs{e.input(0)};
+  if (e.node().args.size() > 1) inputs.push_back(e.input(1));
+  e.kernel(std::string(e.node().op->name), inputs, {e.result()}, e.node().attributes);
+}
 
 }  // namespace
 
 const Op kWeightedSum{"weighted_sum", sum_traits, sum_forward, sum_backward};
-const Op kCountValid{"count_valid", scalar_traits, count_forward, nullptr};
-const Op kSumWeights{"sum_weights", scalar_traits, weights_forward, nullptr};
+const Op kCountValid{"count_valid", scalar_traits, scalar_forward, nullptr};
+const Op kSumWeights{"sum_weights", scalar_traits, scalar_forward, nullptr};
 
 }  // namespace tessera::graph
