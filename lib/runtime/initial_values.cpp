@@ -1,5 +1,6 @@
 #include "runtime/initial_values.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -15,39 +16,67 @@ double normal_distribution(double z) { return 0.5 * std::erfc(-z / std::numbers:
 /// (0, 1), never 0: a logarithm follows.
 double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
 
-double value_of(const graph::Initializer& init, std::uint64_t element, std::int64_t columns) {
-  using Kind = graph::Initializer::Kind;
-  switch (init.kind) {
-    case Kind::kConstant:
-      return init.value;
-    case Kind::kUniform:
-      return init.low + (init.high - init.low) * uniform_01(philox_bits(init.key, element, 0));
-    case Kind::kNormal: {
-      const double u1 = open_uniform(philox_bits(init.key, element, 0));
-      const double u2 = open_uniform(philox_bits(init.key, element, 1));
-      return init.mean + init.stddev * std::sqrt(-2 * std::log(u1)) * std::cos(2 * std::numbers::pi * u2);
+/// The bits of one element after the other: four neighbours come from one call.
+class Bits {
+ public:
+  Bits(std::uint64_t key, std::uint64_t step) : key_(key), step_(step) {}
+
+  std::uint32_t of(std::uint64_t element) {
+    if (element / 4 != quad_) {
+      quad_ = element / 4;
+      words_ = philox(key_, quad_, step_);
     }
-    case Kind::kTruncatedNormal: {
-      static const double low = normal_distribution(-2), high = normal_distribution(2);
-      const double u = open_uniform(philox_bits(init.key, element, 0));
-      return init.mean + init.stddev * inverse_normal(low + u * (high - low));
-    }
-    case Kind::kIdentity: {
-      const auto index = static_cast<std::int64_t>(element);
-      return index / columns == index % columns ? init.value : 0;
-    }
+    return words_[element % 4];
   }
-  fail(ExitCode::kInternal, "an initializer of unknown kind {}", static_cast<int>(init.kind));
-}
+
+ private:
+  std::uint64_t key_, step_, quad_ = ~std::uint64_t{0};
+  std::array<std::uint32_t, 4> words_{};
+};
+
+/// Draws the values of one initializer, best of neighbours in turn.
+class Draw {
+ public:
+  Draw(const graph::Initializer& init, std::int64_t columns)
+      : init_(init), columns_(columns), first_(init.key, 0), second_(init.key, 1) {}
+
+  double value(std::uint64_t element) {
+    using Kind = graph::Initializer::Kind;
+    switch (init_.kind) {
+      case Kind::kConstant:
+        return init_.value;
+      case Kind::kUniform:
+        return init_.low + (init_.high - init_.low) * uniform_01(first_.of(element));
+      case Kind::kNormal: {
+        const double u1 = open_uniform(first_.of(element)), u2 = open_uniform(second_.of(element));
+        return init_.mean + init_.stddev * std::sqrt(-2 * std::log(u1)) * std::cos(2 * std::numbers::pi * u2);
+      }
+      case Kind::kTruncatedNormal: {
+        static const double low = normal_distribution(-2), high = normal_distribution(2);
+        return init_.mean + init_.stddev * inverse_normal(low + open_uniform(first_.of(element)) * (high - low));
+      }
+      case Kind::kIdentity: {
+        const auto index = static_cast<std::int64_t>(element);
+        return index / columns_ == index % columns_ ? init_.value : 0;
+      }
+    }
+    return 0;
+  }
+
+ private:
+  const graph::Initializer& init_;
+  std::int64_t columns_;
+  Bits first_, second_;
+};
 
 /// Row-major index in `shape` of the k-th element of a box.
-std::uint64_t global_index(const Box& box, const Shape& strides, std::int64_t k) {
+std::int64_t global_index(const Box& box, const Shape& strides, std::int64_t k) {
   std::int64_t index = 0;
   for (std::size_t d = box.size.size(); d-- > 0;) {
     index += (box.start[d] + k % box.size[d]) * strides[d];
     k /= box.size[d];
   }
-  return static_cast<std::uint64_t>(index);
+  return index;
 }
 
 template <typename T>
@@ -59,9 +88,17 @@ void fill(const graph::Initializer& init, const Shape& shape, const Box& box, st
   }
   const auto strides = strides_of(shape);
   const auto columns = shape.empty() ? 1 : shape.back();
+  const auto row = box.size.empty() ? 1 : box.size.back();  // neighbours in the box and in the tensor
+  constexpr std::int64_t kBlock = 4096;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t k = 0; k < count; ++k)
-    values[k] = static_cast<T>(value_of(init, global_index(box, strides, first + k), columns));
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    Draw draw(init, columns);
+    for (auto k = block; k < std::min(block + kBlock, count);) {
+      const auto end = std::min({block + kBlock, count, k + row - (first + k) % row});
+      for (auto index = static_cast<std::uint64_t>(global_index(box, strides, first + k)); k < end; ++k, ++index)
+        values[k] = static_cast<T>(draw.value(index));
+    }
+  }
 }
 
 }  // namespace

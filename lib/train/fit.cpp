@@ -57,7 +57,7 @@ class Fit {
     std::int64_t steps = 0;
     for (std::int64_t epoch = 0; epoch < fit_.epochs; ++epoch) steps += train_.steps(epoch);
     result_.batch_losses.reserve(static_cast<std::size_t>(steps));  // a step allocates nothing
-    observer_.begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()});
+    tell([&] { observer_.begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()}); });
     step_end_ = seconds_now();
     for (epoch_ = 0; epoch_ < fit_.epochs && !result_.interrupted; ++epoch_) run_epoch();
     if (!result_.interrupted)
@@ -65,13 +65,13 @@ class Fit {
     auto end = session_.end_event();
     end.steps = result_.steps;
     end.interrupted = result_.interrupted;
-    observer_.end(end);
+    tell([&] { observer_.end(end); });
     return std::move(result_);
   }
 
  private:
   void run_epoch() {
-    observer_.epoch_begin(epoch_);
+    tell([&] { observer_.epoch_begin(epoch_); });
     session_.reset_metrics("train");
     double weighted_loss = 0, rows = 0;
     for (std::int64_t step = 0; step < train_.steps(epoch_) && !result_.interrupted; ++step) {
@@ -81,17 +81,25 @@ class Fit {
     }
     if (result_.interrupted) return;
     if (train_.cut_short(epoch_))
-      observer_.warning(fmt::format("the training data ended after {} of the {} steps_per_epoch of epoch {}",
-                                    train_.steps(epoch_), fit_.steps_per_epoch, epoch_ + 1));
+      tell([&] {
+        observer_.warning(fmt::format("the training data ended after {} of the {} steps_per_epoch of epoch {}",
+                                      train_.steps(epoch_), fit_.steps_per_epoch, epoch_ + 1));
+      });
     auto logs = session_.metrics("train");
     logs["loss"] = rows == 0 ? 0 : weighted_loss / rows;
     if (validation_ && (epoch_ + 1) % fit_.validation_freq == 0) {
       const auto validation = train::evaluate(session_, *validation_);
-      observer_.evaluate("validation", validation);
+      tell([&] { observer_.evaluate("validation", validation); });
       for (const auto& [name, value] : validation) logs["val_" + name] = value;
     }
-    observer_.epoch(epoch_, logs);
+    tell([&] { observer_.epoch(epoch_, logs); });
     result_.history.push_back(std::move(logs));
+  }
+
+  // What fails in an observer (a full disk on rank 0) ends the job.
+  template <typename Event>
+  void tell(const Event& event) {
+    or_end_job(session_.world(), event);
   }
 
   struct StepResult {
@@ -121,7 +129,7 @@ class Fit {
     event.step_ms = (now - step_end_) * 1e3;
     event.samples_per_s = static_cast<double>(params.real_rows) / (now - step_end_);
     step_end_ = now;
-    observer_.step(event);
+    tell([&] { observer_.step(event); });
     result_.batch_losses.push_back(event.loss);
     check_finite(event);
     if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
