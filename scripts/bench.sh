@@ -18,7 +18,8 @@ has() { [ -x "$python" ] && KERAS_BACKEND=jax "$python" -c "import $1" 2>/dev/nu
 
 # Milliseconds a step: the best epoch's mean, the first epoch left out.
 ours() {
-  mpirun --oversubscribe -np "$1" build/release/bin/trainer scripts/peers/mlp.yaml --set output_dir="$out" >/dev/null 2>&1
+  # Not bound: mpirun gives a single rank one core by default.
+  mpirun --oversubscribe --bind-to none -np "$1" build/release/bin/trainer scripts/peers/mlp.yaml --set output_dir="$out" >/dev/null 2>&1
   python3 - "$out/bench_mlp/metrics.jsonl" <<'PY'
 import collections, json, sys
 times = collections.defaultdict(list)

@@ -5,7 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 "$root/scripts/build.sh" release trainer
 [ $# -gt 0 ] || set -- "$root/configs/digits_mlp.yaml"
-# As root mpirun wants to be told so; more ranks than cores are allowed, and then none is bound to one.
-flags=(--oversubscribe)
+# As root mpirun wants to be told so; more ranks than cores are allowed; a rank may use its share of the cores, not just one.
+flags=(--oversubscribe --bind-to none)
 [ "$(id -u)" != 0 ] || flags+=(--allow-run-as-root)
 exec mpirun "${flags[@]}" -np "${RANKS:-2}" "$root/build/release/bin/trainer" "$@"
