@@ -42,8 +42,6 @@ mesh::Layout GraphLowering::result_layout(int id) const {
   fail(ExitCode::kInternal, "graph node {} was not solved", id);
 }
 
-std::vector<mesh::Axis> GraphLowering::partial_axes(int id) const { return result_layout(id).partial; }
-
 int GraphLowering::edge_report(int node, int k, const std::vector<Move>& moves) {
   if (std::none_of(moves.begin(), moves.end(), communicates)) return -1;
   auto& edges = builder_.plan().edges;

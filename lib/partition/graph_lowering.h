@@ -39,8 +39,6 @@ class GraphLowering {
   /// The value of a node's result, and its layout.
   int result(int graph_node) const { return results_.at(graph_node); }
   mesh::Layout result_layout(int graph_node) const;
-  /// Its axes on which it is still a sum.
-  std::vector<mesh::Axis> partial_axes(int graph_node) const;
 
  private:
   /// What the backward pass reads of an operand: the value kept, and the moves that are repeated on it.
