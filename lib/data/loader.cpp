@@ -21,7 +21,7 @@ struct Part {
   Box features;
   std::size_t row_bytes = 0;
   std::size_t bytes = 0;  // of all micro-batches
-  std::vector<std::byte> staged;
+  std::byte* prefetched = nullptr;
 };
 
 Part make_part(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank, const LoaderInput& input,
@@ -48,7 +48,6 @@ Part make_part(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_
   part.features = {{box.start.begin() + 1, box.start.end()}, {box.size.begin() + 1, box.size.end()}};
   part.row_bytes = static_cast<std::size_t>(elements(part.features.size) * size_of(dataset.fields()[field].dtype));
   part.bytes = part.row_bytes * static_cast<std::size_t>(part.rows * options.micro_batches);
-  if (options.prefetch) part.staged.resize(part.bytes);
   return part;
 }
 
@@ -57,12 +56,36 @@ Part make_part(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_
 struct Loader::Impl {
   Impl(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank, const std::vector<LoaderInput>& inputs,
        const LoaderOptions& o)
-      : options(o), samples(dataset.samples()), schedule(samples, o.schedule), scratch(kScratchBytes) {
+      : options(o), samples(dataset.samples()), schedule(samples, o.schedule) {
     TESSERA_CHECK(o.micro_batches > 0 && o.batch_rows % o.micro_batches == 0 && o.batch_rows >= o.schedule.batch_size,
                   "{} rows for batches of {} in {} micro-batches", o.batch_rows, o.schedule.batch_size,
                   o.micro_batches);
     for (const auto& input : inputs) parts.push_back(make_part(dataset, mesh, rank, input, o));
+    place_buffers();
     if (o.prefetch) thread = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  }
+
+  std::int64_t held_bytes() const {
+    auto bytes = kLoaderBytes;
+    for (const auto& part : parts)
+      if (options.prefetch) bytes += prefetch_bytes(static_cast<std::int64_t>(part.bytes));
+    return bytes;
+  }
+
+  void place_buffers() {
+    auto memory = options.memory;
+    if (memory.empty()) {
+      own_memory.resize(static_cast<std::size_t>(held_bytes()));
+      memory = own_memory;
+    }
+    TESSERA_CHECK(held_bytes() <= std::ssize(memory), "a loader of {} bytes in {}", held_bytes(), memory.size());
+    scratch = memory.first(kScratchBytes);
+    auto* next = memory.data() + kScratchBytes;
+    for (auto& part : parts) {
+      if (!options.prefetch) continue;
+      part.prefetched = next;
+      next += prefetch_bytes(static_cast<std::int64_t>(part.bytes));
+    }
   }
 
   // The samples of a pass in their order.
@@ -115,7 +138,7 @@ struct Loader::Impl {
       std::exception_ptr caught;
       try {
         set_order(batch);
-        for (auto& part : parts) read(batch, part, part.staged.data());
+        for (auto& part : parts) read(batch, part, part.prefetched);
       } catch (...) {
         caught = std::current_exception();
       }
@@ -136,7 +159,8 @@ struct Loader::Impl {
   std::int64_t samples;
   Schedule schedule;
   std::vector<Part> parts;
-  std::vector<std::byte> scratch;
+  std::vector<std::byte> own_memory;
+  std::span<std::byte> scratch;
   std::optional<Permutation> order;
   std::int64_t order_pass = 0;
 
@@ -160,11 +184,7 @@ const Schedule& Loader::schedule() const { return impl_->schedule; }
 
 std::int64_t Loader::bytes(std::size_t input) const { return static_cast<std::int64_t>(impl_->parts[input].bytes); }
 
-std::int64_t Loader::held_bytes() const {
-  auto bytes = impl_->scratch.size();
-  for (const auto& part : impl_->parts) bytes += part.staged.size();
-  return static_cast<std::int64_t>(bytes);
-}
+std::int64_t Loader::held_bytes() const { return impl_->held_bytes(); }
 
 BatchRange Loader::load(std::int64_t epoch, std::int64_t step, std::span<void* const> destinations) {
   auto& impl = *impl_;
@@ -186,7 +206,7 @@ BatchRange Loader::load(std::int64_t epoch, std::int64_t step, std::span<void* c
   }
   if (impl.error) std::rethrow_exception(impl.error);
   for (std::size_t i = 0; i < destinations.size(); ++i)
-    std::memcpy(destinations[i], impl.parts[i].staged.data(), impl.parts[i].bytes);
+    std::memcpy(destinations[i], impl.parts[i].prefetched, impl.parts[i].bytes);
   impl.ask_for(impl.following(epoch, step));
   return batch;
 }

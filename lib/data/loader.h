@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,14 +29,20 @@ struct LoaderOptions {
   bool shuffle = false;
   std::uint64_t seed = 0;
   bool prefetch = true;  // read the next batch on a thread while the current one is computed
+  /// What it holds lies here: at least held_bytes(). Empty: in memory of its own.
+  std::span<std::byte> memory = {};
 };
+
+/// Bytes that a loader holds to read through, and for the prefetched part of an input of so many bytes.
+inline constexpr std::int64_t kLoaderBytes = static_cast<std::int64_t>(kScratchBytes);
+constexpr std::int64_t prefetch_bytes(std::int64_t input) { return (input + 255) / 256 * 256; }
 
 /// Gives a rank its part of each batch, and reads nothing else. The batch of B rows is cut into M micro-batches of B /
 /// M rows in order; rows after the real ones repeat the last real one. For each micro-batch in turn a destination gets
 /// the box that mesh::owned gives this rank of it. Which rows form a batch depends on no mesh.
 class Loader {
  public:
-  /// Allocates everything. `dataset` must outlive the loader. Throws Error as Schedule does.
+  /// Allocates everything. `dataset` and options.memory must outlive the loader. Throws Error as Schedule does.
   Loader(const Dataset& dataset, const mesh::DeviceMesh& mesh, std::int64_t rank,
          const std::vector<LoaderInput>& inputs, const LoaderOptions& options);
   ~Loader();
@@ -43,7 +50,7 @@ class Loader {
   const Schedule& schedule() const;
   /// Bytes of this rank's part of an input, all micro-batches.
   std::int64_t bytes(std::size_t input) const;
-  /// Host memory that the loader holds: the prefetched batch and scratch.
+  /// Host memory that the loader holds: kLoaderBytes, and prefetch_bytes() of each input where it prefetches.
   std::int64_t held_bytes() const;
 
   /// Writes the parts, destinations[i] for input i, and starts to read the batch that follows. Batches may be asked for

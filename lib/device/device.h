@@ -14,12 +14,11 @@ namespace tessera::device {
 /// Numbers that change from step to step or from micro-batch to micro-batch; kernels read them when they run. On a GPU
 /// the block lies in device memory.
 struct StepParams {
-  std::int64_t step = 0;               // counts from 1; counter of Philox
-  std::int64_t iteration = 0;          // optimizer updates done before this one
-  double learning_rate = 0;            // of this update
-  std::int64_t micro_batch = 0;        // index of the micro-batch in hand
-  std::int64_t real_rows = 0;          // rows of the whole batch that are not padding
-  std::int64_t first_update_rows = 0;  // reserved for accumulation: calls since the last update
+  std::int64_t step = 0;         // counts from 1; counter of Philox
+  std::int64_t iteration = 0;    // optimizer updates done before this one
+  double learning_rate = 0;      // of this update
+  std::int64_t micro_batch = 0;  // index of the micro-batch in hand
+  std::int64_t real_rows = 0;    // rows of the whole batch that are not padding
 };
 
 /// A kernel's operand: the local part and where it lies in the global tensor. Local data is contiguous, row-major.
@@ -69,9 +68,9 @@ class Device {
   /// Takes another rank's tuning over; to be called before kernels are made. What it lacks is chosen by a rule.
   virtual void set_tuning(const std::string& text) = 0;
 
-  /// Bytes of working memory that the kernels made so far share. Kernels of one device run one at a time, but for the
-  /// movements (copy, copy_box, fill, cast, keep_or_zero, pack, unpack, concat, split, add_n), which use none.
-  virtual std::int64_t scratch_bytes() const = 0;
+  /// Working memory that the kernels made from now on share; the caller's. Kernels of one device run one at a time, but
+  /// for the movements (copy, copy_box, fill, cast, keep_or_zero, pack, unpack, concat, split, add_n), which use none.
+  virtual void set_scratch(void* memory, std::int64_t bytes) = 0;
 };
 
 struct CpuOptions {
@@ -80,6 +79,10 @@ struct CpuOptions {
   int local_rank = 0;             // for the name
 };
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options);
+
+/// Working memory that a kernel of the CPU needs: of its shapes and attributes alone, so that it can be planned where
+/// no device is. Throws Error (internal) for an unknown name.
+std::int64_t cpu_scratch_bytes(const KernelSpec& spec);
 
 /// The GPU with this index. Throws Error (config) where this build has no CUDA backend.
 std::unique_ptr<Device> make_cuda_device(int index);

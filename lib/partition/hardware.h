@@ -23,7 +23,7 @@ struct Hardware {
   Link remote;  // between nodes
   std::int64_t devices_per_node = 1;
   std::int64_t memory_bytes = 0;   // 0: no limit
-  std::int64_t scratch_bytes = 0;  // workspace of a stream
+  std::int64_t scratch_bytes = 0;  // workspace of the libraries, beside what the kernels need
 };
 
 /// A built-in profile (cpu, a100-80, h100, h200, b200) or a JSON file that `devices --measure` wrote. Throws Error

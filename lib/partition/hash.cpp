@@ -56,7 +56,6 @@ std::uint64_t hash(const Plan& plan) {
   h.add(mesh::to_string(plan.mesh));
   h.add(plan.hardware);
   for (const auto bytes : plan.pool_bytes) h.add(static_cast<std::uint64_t>(bytes));
-  h.add(static_cast<std::uint64_t>(plan.scratch_bytes));
   for (const auto& s : plan.state) {
     h.add(s.variable.path);
     h.add_all(s.shape);

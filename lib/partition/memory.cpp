@@ -10,8 +10,6 @@
 namespace tessera::partition {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 /// A root to be placed: from which instructions on it is in use, and until which, by stream.
 struct Item {
   int value = -1;

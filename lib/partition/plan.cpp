@@ -1,9 +1,11 @@
 #include "partition/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/text.h"
 #include "mesh/layout.h"
+#include "partition/accesses.h"
 #include "partition/explain.h"
 #include "partition/graph_lowering.h"
 #include "partition/layouts.h"
@@ -14,8 +16,6 @@ namespace tessera::partition {
 namespace {
 
 constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;  // as torch's DistributedDataParallel
-
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// The weights' layouts, by path, of all models.
 std::map<std::string, SolverInput::SourceLayouts> weight_layouts(const PlanRequest& request) {
@@ -115,7 +115,6 @@ class Planner {
     plan.mesh = request_.distribution->mesh;
     plan.batch_axes = request_.distribution->batch_axes;
     plan.hardware = request_.hardware.name;
-    plan.scratch_bytes = request_.hardware.scratch_bytes;
     for (const auto& [name, model] : request_.models) {
       add_state(plan, model->main);
       add_state(plan, model->update);
@@ -139,7 +138,7 @@ class Planner {
     add_waits(program);
   }
 
-  static void lay_out_memory(Plan& plan) {
+  void lay_out_memory(Plan& plan) const {
     std::int64_t state = 0, comm = 0;
     for (auto& s : plan.state) {
       auto& end = s.pool == Pool::kComm ? comm : state;
@@ -160,10 +159,35 @@ class Planner {
       most.comm = std::max(most.comm, sizes.comm);
       most.staging = std::max(most.staging, sizes.staging);
     }
+    for (auto& [name, program] : plan.programs) {
+      program.prefetch_offset = most.staging;
+      most.staging += program.prefetch_bytes = prefetch_bytes(program);
+    }
     plan.pool_bytes[static_cast<int>(Pool::kState)] = state;
     plan.pool_bytes[static_cast<int>(Pool::kArena)] = most.arena;
     plan.pool_bytes[static_cast<int>(Pool::kComm)] = most.comm;
     plan.pool_bytes[static_cast<int>(Pool::kStaging)] = most.staging;
+    plan.pool_bytes[static_cast<int>(Pool::kScratch)] = scratch_bytes(plan);
+  }
+
+  /// Loaders of several programs are in use at once: each has memory of its own.
+  std::int64_t prefetch_bytes(const Program& program) const {
+    if (request_.loader_bytes == 0 || program.inputs.empty()) return 0;
+    auto bytes = aligned(request_.loader_bytes);
+    for (const int input : program.inputs) bytes += aligned(program.values[static_cast<std::size_t>(input)].bytes);
+    return bytes;
+  }
+
+  /// Of the kernel that needs most, and at least the profile's.
+  std::int64_t scratch_bytes(Plan& plan) const {
+    auto most = request_.hardware.scratch_bytes;
+    if (!request_.scratch) return most;
+    for (auto& [name, program] : plan.programs)
+      for (const auto* section : sections_of(program))
+        for (const auto& instruction : section->instructions)
+          if (const auto* call = std::get_if<KernelCall>(&instruction.what))
+            most = std::max(most, request_.scratch(program, *call));
+    return aligned(most);
   }
 
   void lower_model(Plan& plan, const std::string& name, const graph::Model& model) {
@@ -354,8 +378,8 @@ Plan make_plan(const PlanRequest& request) {
 }
 
 std::int64_t device_bytes(const Plan& plan) {
-  return plan.pool_bytes[static_cast<int>(Pool::kState)] + plan.pool_bytes[static_cast<int>(Pool::kArena)] +
-         plan.pool_bytes[static_cast<int>(Pool::kComm)] + plan.scratch_bytes;
+  return std::accumulate(std::begin(plan.pool_bytes), std::end(plan.pool_bytes), std::int64_t{0}) -
+         plan.pool_bytes[static_cast<int>(Pool::kStaging)];
 }
 
 }  // namespace tessera::partition

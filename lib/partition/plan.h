@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct PlanRequest {
   std::vector<std::pair<std::string, const graph::Model*>> models;
   bool explain = false;           // fill EdgeReport::rejected
   std::int64_t memory_limit = 0;  // bytes a device; 0: the profile's, or none
+  /// Host memory that a program's loader reads through, beside the batch that it prefetches; 0: nothing is loaded.
+  std::int64_t loader_bytes = 0;
+  /// Working memory in bytes that the device needs for a kernel; the plan has the most of all, and of the profile's.
+  std::function<std::int64_t(const Program&, const KernelCall&)> scratch = {};
 };
 
 /// Decides the layouts, the strategies and the communication of all programs, and lays out the memory.
@@ -26,7 +31,7 @@ struct PlanRequest {
 /// least number of ranks that fits).
 Plan make_plan(const PlanRequest& request);
 
-/// Bytes of device memory that a rank needs: all pools but staging, and the workspace.
+/// Bytes of device memory that a rank needs: all pools but staging.
 std::int64_t device_bytes(const Plan& plan);
 
 /// Verifies, knowing nothing of the allocator, that two values share bytes only if the last access of one happens

@@ -12,6 +12,8 @@ std::string to_string(Pool pool) {
       return "communication region";
     case Pool::kStaging:
       return "host staging";
+    case Pool::kScratch:
+      return "scratch";
   }
   return "?";
 }

@@ -20,9 +20,11 @@ enum class Pool : std::uint8_t {
   kArena,    // everything else of a step
   kComm,     // what collectives read and write: lies in the shared window (CPU) or registered memory (NCCL)
   kStaging,  // host memory of the loader
+  kScratch,  // working memory of the kernels, which run one at a time
 };
-inline constexpr int kPoolCount = 4;
+inline constexpr int kPoolCount = 5;
 inline constexpr std::int64_t kAlignment = 256;
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::string to_string(Pool pool);
 
@@ -114,6 +116,8 @@ struct Program {
   Section prologue, body;
   std::map<std::string, Section> epilogues;
   std::vector<int> inputs;  // values that the loader fills: whole batch, micro-batch-major
+  /// The loader's part of the staging pool: the next batch, and what it reads through.
+  std::int64_t prefetch_offset = 0, prefetch_bytes = 0;
   std::vector<ProgramOutput> outputs;
   std::map<std::string, int> gradients;  // by path of the variable: the value when the body has ended
   std::int64_t predicted_fs = 0;         // of one step, by the cost model
@@ -153,7 +157,6 @@ struct Plan {
   std::vector<std::string> warnings;
   std::string solver;                        // "joint" or "axis by axis", with table sizes
   std::int64_t pool_bytes[kPoolCount] = {};  // by Pool
-  std::int64_t scratch_bytes = 0;            // workspace of each stream
 };
 
 }  // namespace tessera::partition

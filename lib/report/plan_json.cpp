@@ -134,6 +134,8 @@ Json program_json(const Program& program, const mesh::DeviceMesh& mesh) {
             {"predicted_fs", program.predicted_fs},
             {"values", Json::array()},
             {"inputs", program.inputs},
+            {"prefetch_offset", program.prefetch_offset},
+            {"prefetch_bytes", program.prefetch_bytes},
             {"outputs", Json::array()},
             {"gradients", Json::object()}};
   for (const auto& value : program.values) json["values"].push_back(value_json(value, mesh));
@@ -157,7 +159,6 @@ std::string plan_json(const Plan& plan) {
       {"hardware", plan.hardware},
       {"solver", plan.solver},
       {"pools", Json::object()},
-      {"scratch_bytes", plan.scratch_bytes},
       {"warnings", plan.warnings},
       {"state", Json::array()},
       {"programs", Json::object()},

@@ -86,12 +86,11 @@ void write_program(std::ostream& to, const Plan& plan, const Program& program) {
 
 void write_memory(std::ostream& to, const Plan& plan) {
   Table table({"memory a rank", "bytes"});
-  std::int64_t sum = plan.scratch_bytes;
+  std::int64_t sum = 0;
   for (int p = 0; p < partition::kPoolCount; ++p) {
     table.add({to_string(static_cast<partition::Pool>(p)), bytes_text(plan.pool_bytes[p])});
     sum += plan.pool_bytes[p];
   }
-  table.add({"scratch", bytes_text(plan.scratch_bytes)});
   table.add({"sum", bytes_text(sum)});
   to << '\n';
   table.write(to);

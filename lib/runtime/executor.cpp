@@ -59,6 +59,7 @@ struct Executor::Impl {
   comm::World& world;
   ExecutorOptions options;
   std::array<std::shared_ptr<void>, partition::kPoolCount> memory;  // kComm belongs to the world
+  std::array<std::int64_t, partition::kPoolCount> allocated{};      // bytes, by pool
   Pools pools;
   std::vector<std::unique_ptr<device::Kernel>> kernels;
   std::map<std::string, ProgramImage> programs;
@@ -80,6 +81,7 @@ void Executor::Impl::allocate() {
     const auto bytes = plan.pool_bytes[p];
     if (bytes == 0) continue;
     const auto index = static_cast<std::size_t>(p);
+    allocated[index] = bytes;
     if (static_cast<Pool>(p) == Pool::kComm) {
       pools.base[index] = static_cast<std::byte*>(world.communication_region(bytes));
     } else {
@@ -87,6 +89,8 @@ void Executor::Impl::allocate() {
       pools.base[index] = static_cast<std::byte*>(memory[index].get());
     }
   }
+  constexpr auto kScratch = static_cast<std::size_t>(Pool::kScratch);
+  device.set_scratch(pools.base[kScratch], plan.pool_bytes[kScratch]);
 }
 
 std::byte* Executor::Impl::state_pointer(const std::string& path) const {
@@ -142,7 +146,7 @@ void Executor::Impl::make_kernels(const std::vector<device::KernelSpec>& specs) 
 
 Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
                    const ExecutorOptions& options)
-    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}}) {
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}}) {
   TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
   const auto hashes = world.gather(std::to_string(partition::hash(plan)));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank)
@@ -191,6 +195,12 @@ void* Executor::input(const std::string& program, const std::string& name) {
   const auto& image = impl_->program(program);
   const auto& value = input_value(program, name);
   return image.values[static_cast<std::size_t>(&value - image.program->values.data())];
+}
+
+std::span<std::byte> Executor::prefetch_memory(const std::string& program) {
+  const auto& planned = *impl_->program(program).program;
+  if (planned.prefetch_bytes == 0) return {};
+  return {impl_->pools.at(Pool::kStaging) + planned.prefetch_offset, static_cast<std::size_t>(planned.prefetch_bytes)};
 }
 
 void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
@@ -292,6 +302,6 @@ void Executor::check_replicas() const {
   }
 }
 
-std::int64_t Executor::pool_bytes(Pool pool) const { return impl_->plan.pool_bytes[static_cast<std::size_t>(pool)]; }
+std::int64_t Executor::pool_bytes(Pool pool) const { return impl_->allocated[static_cast<std::size_t>(pool)]; }
 
 }  // namespace tessera::runtime

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "comm/communicator.h"
@@ -31,6 +33,9 @@ class Executor {
   /// Host memory of an input for the whole batch: the own part, micro-batch-major. The loader writes here.
   void* input(const std::string& program, const std::string& name);
   const partition::ProgramValue& input_value(const std::string& program, const std::string& name) const;
+
+  /// Host memory for the loader of a program: the plan's prefetch_bytes.
+  std::span<std::byte> prefetch_memory(const std::string& program);
 
   /// prologue, body for each micro-batch, epilogue ("" where there is none). Throws what a kernel throws (data) and,
   /// after the time limit, Error (peer lost) from a collective.

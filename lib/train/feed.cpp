@@ -87,8 +87,12 @@ Feed::Feed(Session& session, const std::string& program, const std::string& on, 
     loader.micro_batches = planned.micro_batches;
     loader.shuffle = options.shuffle;
     loader.seed = spec.seed;
+    loader.memory = session.executor().prefetch_memory(program);
     impl_->loader = std::make_unique<data::Loader>(*impl_->dataset, session.plan().mesh, session.world().rank(),
                                                    std::move(inputs), loader);
+    const auto planned_bytes = std::ssize(loader.memory), held = impl_->loader->held_bytes();
+    TESSERA_CHECK(held == planned_bytes || (impl_->weights != nullptr && held < planned_bytes),
+                  "the loader of {} holds {} bytes, not the planned {}", program, held, planned_bytes);
   });
 }
 

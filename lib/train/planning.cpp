@@ -2,7 +2,9 @@
 
 #include <numeric>
 
+#include "data/loader.h"
 #include "layers/build.h"
+#include "runtime/scratch.h"
 
 namespace tessera::train {
 namespace {
@@ -54,6 +56,8 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   request.micro_batches = micro_batches;
   request.explain = options.explain;
   request.memory_limit = options.memory_limit;
+  request.scratch = runtime::scratch_bytes;
+  request.loader_bytes = data::kLoaderBytes;
   for (const auto& program : options.programs) {
     const auto mode = mode_of(program);
     const auto parts = mode == layers::Mode::kTrain ? micro_batches : 1;
@@ -67,7 +71,7 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
 }
 
 std::int64_t planned_bytes(const partition::Plan& plan) {
-  return std::accumulate(std::begin(plan.pool_bytes), std::end(plan.pool_bytes), plan.scratch_bytes);
+  return std::accumulate(std::begin(plan.pool_bytes), std::end(plan.pool_bytes), std::int64_t{0});
 }
 
 }  // namespace tessera::train

@@ -38,7 +38,7 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
 /// Rows of a batch: `batch_size` rounded up to a multiple of what splits its first dimension, times the micro-batches.
 std::int64_t padded_rows(const config::Spec& spec, const mesh::Distribution& distribution, std::int64_t micro_batches);
 
-/// Sum of the pools and the scratch memory: bytes of one device.
+/// Sum of the pools: bytes of one rank.
 std::int64_t planned_bytes(const partition::Plan& plan);
 
 }  // namespace tessera::train

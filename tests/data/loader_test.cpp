@@ -216,7 +216,7 @@ TEST(Loader, ReadsOnlyItsOwnRowsOfALargeFile) {
   const auto rows = load(loader, 0, loader.schedule().steps(0) - 1);
   EXPECT_EQ(rows.back(), 9);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), 0.0F), static_cast<std::ptrdiff_t>(rows.size()) - 1);
-  EXPECT_EQ(loader.held_bytes(), static_cast<std::int64_t>(kScratchBytes));
+  EXPECT_EQ(loader.held_bytes(), kLoaderBytes);
   ::unlink(path.c_str());
 }
 

@@ -1,6 +1,8 @@
 #include "device/harness.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -125,8 +127,19 @@ std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_plac
     }
     outputs.push_back(out);
   }
-  device.make_kernel(spec_of(c))->run(inputs.data(), outputs.data(), c.params);
+  // What a kernel does with its working memory must not depend on what is there, nor reach beyond its end.
+  constexpr std::int64_t kGuard = 256;
+  const auto spec = spec_of(c);
+  const auto scratch_bytes = cpu_scratch_bytes(spec);
+  memory.push_back(device.allocate(scratch_bytes + kGuard));
+  auto* scratch = static_cast<std::byte*>(memory.back().get());
+  std::memset(scratch, 0x5A, static_cast<std::size_t>(scratch_bytes + kGuard));
+  device.set_scratch(scratch, scratch_bytes);
+  device.make_kernel(spec)->run(inputs.data(), outputs.data(), c.params);
   device.synchronize();
+  const auto untouched = [](std::byte b) { return b == std::byte{0x5A}; };
+  EXPECT_TRUE(std::all_of(scratch + scratch_bytes, scratch + scratch_bytes + kGuard, untouched))
+      << c.name << " " << to_string(c.attributes) << " writes beyond " << scratch_bytes << " bytes of working memory";
   std::vector<Tensor> results;
   for (std::size_t k = 0; k < c.expected.size(); ++k) {
     results.push_back(c.expected[k].tensor);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "equality/run_case.h"
+#include "support/planned_counters.h"
 
 namespace tessera::equality {
 namespace {
@@ -30,7 +31,7 @@ TEST_P(MeshEquality, TrainsAsOneRank) {
 
     auto counted = many.counted;
     counted.box_exchange = {};
-    const auto planned = planned_counters(prepared.plan, kSteps);
+    const auto planned = test::planned_counters(prepared.plan, kSteps);
     EXPECT_EQ(counted, planned) << "all_reduce " << counted.all_reduce.calls << " calls of " << counted.all_reduce.bytes
                                 << " bytes, planned " << planned.all_reduce.calls << " of " << planned.all_reduce.bytes;
   } catch (const Error& e) {

@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "layers/build.h"
 #include "runtime/executor.h"
+#include "runtime/scratch.h"
 
 namespace tessera::equality {
 namespace {
@@ -104,6 +105,7 @@ Prepared prepare(const RandomCase& random, const std::string& yaml, int ranks) {
   request.hardware.memory_bytes = 0;
   request.micro_batches = options.micro_batches;
   request.models = {{"train", &model}};
+  request.scratch = runtime::scratch_bytes;
   prepared.plan = partition::make_plan(request);
   for (const auto& [name, program] : prepared.plan.programs)
     if (const auto faults = partition::check(prepared.plan, program); !faults.empty())
@@ -156,40 +158,6 @@ Outcome run(const Prepared& prepared, int steps) {
     }
   });
   return outcome;
-}
-
-comm::Counters planned_counters(const partition::Plan& plan, int steps) {
-  comm::Counters sum;
-  const auto& program = plan.programs.at("train");
-  const auto add = [&](const partition::Section& section, std::int64_t times) {
-    for (const auto& i : section.instructions) {
-      const auto* call = std::get_if<partition::CollectiveCall>(&i.what);
-      if (call == nullptr) continue;
-      comm::Counter* to = nullptr;
-      switch (call->kind) {
-        case partition::CollectiveKind::kAllReduce:
-          to = &sum.all_reduce;
-          break;
-        case partition::CollectiveKind::kReduceScatter:
-          to = &sum.reduce_scatter;
-          break;
-        case partition::CollectiveKind::kAllGather:
-          to = &sum.all_gather;
-          break;
-        case partition::CollectiveKind::kAllToAll:
-          to = &sum.all_to_all;
-          break;
-        case partition::CollectiveKind::kBoxExchange:
-          continue;  // a rank's own share differs from the largest
-      }
-      to->calls += times;
-      to->bytes += times * i.moved_bytes;
-    }
-  };
-  add(program.prologue, steps);
-  add(program.body, steps * program.micro_batches);
-  add(program.epilogues.at("apply"), steps);
-  return sum;
 }
 
 Difference compare(const Outcome& one, const Outcome& other) {

@@ -36,9 +36,6 @@ Prepared prepare(const RandomCase& random, const std::string& yaml, int ranks);
 /// any bit are an Error.
 Outcome run(const Prepared& prepared, int steps);
 
-/// What a step's collectives should have counted, from the plan.
-comm::Counters planned_counters(const partition::Plan& plan, int steps);
-
 /// The largest difference relative to the largest element of its tensor, and where it is.
 struct Difference {
   double worst = 0;

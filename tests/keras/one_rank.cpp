@@ -4,6 +4,7 @@
 
 #include "mesh/distribution.h"
 #include "partition/plan.h"
+#include "runtime/scratch.h"
 
 namespace tessera::keras {
 
@@ -15,6 +16,7 @@ OneRank::OneRank(const std::vector<std::pair<std::string, const graph::Model*>>&
   request.hardware = partition::load_hardware("cpu");
   request.hardware.memory_bytes = 0;
   request.models = models;
+  request.scratch = runtime::scratch_bytes;
   plan_ = partition::make_plan(request);
   executor_ = std::make_unique<runtime::Executor>(plan_, *device_, *world_, runtime::ExecutorOptions{});
   executor_->initialise_state();

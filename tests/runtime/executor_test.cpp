@@ -65,6 +65,7 @@ class TestDevice final : public device::Device {
     return std::make_unique<KeepOrZero>(spec);
   }
   std::shared_ptr<void> allocate(std::int64_t bytes) override {
+    allocated += bytes;
     return {std::calloc(1, static_cast<std::size_t>(bytes)), std::free};
   }
   void copy_in(void* device, const void* host, std::int64_t bytes) override {
@@ -76,9 +77,10 @@ class TestDevice final : public device::Device {
   void synchronize() override {}
   std::string tune(const std::vector<device::KernelSpec>&) override { return ""; }
   void set_tuning(const std::string&) override {}
-  std::int64_t scratch_bytes() const override { return 0; }
+  void set_scratch(void*, std::int64_t bytes) override { scratch_bytes = bytes; }
 
   int kernels_made = 0;
+  std::int64_t allocated = 0, scratch_bytes = 0;
 };
 
 int add_value(const Plan& plan, Program& program, const std::string& name, const Shape& shape,
@@ -154,7 +156,11 @@ std::vector<float> run_row_parallel(int ranks, bool comm_thread) {
     std::vector<float> y(kM * kN);
     executor.read_output("predict", "y", y.data());
     if (world.rank() == ranks - 1) result = y;
-    EXPECT_EQ(executor.pool_bytes(Pool::kComm), 4096);
+    std::int64_t pools = 0;
+    for (int p = 0; p < partition::kPoolCount; ++p) pools += executor.pool_bytes(static_cast<Pool>(p));
+    EXPECT_EQ(pools, partition::kPoolCount * 4096);
+    EXPECT_EQ(device.allocated, pools - executor.pool_bytes(Pool::kComm));  // that one is the world's
+    EXPECT_EQ(device.scratch_bytes, 4096);
   });
   return result;
 }

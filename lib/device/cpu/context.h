@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/error.h"
 #include "device/cpu/matmul_choices.h"
 
 namespace tessera::device::cpu {
@@ -10,23 +11,21 @@ namespace tessera::device::cpu {
 /// Zeroed memory aligned to 256 bytes; from 4 MiB on on huge pages where the system has them.
 std::shared_ptr<void> allocate_aligned(std::int64_t bytes);
 
-/// Working memory that all kernels of a device share, since they run one at a time. It grows while kernels are made;
-/// they ask for its place when they run.
+/// Working memory that all kernels of a device share, since they run one at a time.
 class Scratch {
  public:
-  void reserve(std::int64_t bytes) {
-    if (bytes <= bytes_) return;
-    memory_ = allocate_aligned(bytes);
-    bytes_ = bytes;
-  }
+  Scratch() = default;
+  Scratch(void* memory, std::int64_t bytes) : memory_(memory), bytes_(bytes) {}
+
+  /// Its begin, for a kernel that uses so many bytes. Throws Error (internal) where there are fewer.
   template <class T>
-  T* as() const {
-    return static_cast<T*>(memory_.get());
+  T* take(std::int64_t bytes) const {
+    TESSERA_CHECK(bytes <= bytes_, "a kernel uses {} bytes of {} bytes of working memory", bytes, bytes_);
+    return static_cast<T*>(memory_);
   }
-  std::int64_t bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<void> memory_;
+  void* memory_ = nullptr;
   std::int64_t bytes_ = 0;
 };
 

@@ -47,7 +47,7 @@ class CpuDevice final : public Device {
   }
   void set_tuning(const std::string& text) override { context_.choices.parse(text); }
 
-  std::int64_t scratch_bytes() const override { return context_.scratch.bytes(); }
+  void set_scratch(void* memory, std::int64_t bytes) override { context_.scratch = Scratch(memory, bytes); }
 
  private:
   static void copy(void* to, const void* from, std::int64_t bytes) {
@@ -62,5 +62,7 @@ class CpuDevice final : public Device {
 }  // namespace cpu
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) { return std::make_unique<cpu::CpuDevice>(options); }
+
+std::int64_t cpu_scratch_bytes(const KernelSpec& spec) { return cpu::scratch_bytes(spec); }
 
 }  // namespace tessera::device

@@ -1,5 +1,6 @@
 #include "device/cpu/gemm.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -18,6 +19,11 @@ std::string openblas_name(int row_parts, int column_parts) {
 
 }  // namespace
 
+std::int64_t gemm_scratch_bytes(const MatmulShape& s) {
+  constexpr std::int64_t kMost = std::int64_t{16} << 20;
+  return std::min(kMost, (s.m * s.k + s.k * s.n + s.m * s.n) * static_cast<std::int64_t>(sizeof(float)));
+}
+
 std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads) {
   std::vector<std::string> names;
   if (!openblas_excluded()) {
@@ -30,7 +36,9 @@ std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads) 
     constexpr std::int64_t kSmall = 1 << 22;  // products: what several threads may be slower at than one
     if (threads > 1 && shape.m * shape.n * shape.k < kSmall) names.push_back(openblas_name(1, 1));
   }
-  names.insert(names.end(), {kOneDnnSgemm, kOneDnn});
+  names.emplace_back(kOneDnnSgemm);
+  const bool empty = shape.m * shape.n * shape.k == 0;
+  if (!empty && onednn_scratch_bytes(shape, threads) <= gemm_scratch_bytes(shape)) names.emplace_back(kOneDnn);
   return names;
 }
 

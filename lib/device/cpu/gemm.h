@@ -40,6 +40,9 @@ struct GemmSpec {
   bool fuse_bias = false, fuse_relu = false;  // only where gemm_fuses() says so
 };
 
+/// Working memory that any implementation has for a shape: enough for a packed copy of the operands, up to 16 MiB.
+std::int64_t gemm_scratch_bytes(const MatmulShape& shape);
+
 /// Names of the implementations worth timing for a shape; the first is the one taken untimed.
 std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads);
 
@@ -50,6 +53,8 @@ bool gemm_fuses(const std::string& name);
 std::unique_ptr<Gemm> make_gemm(const std::string& name, const GemmSpec& spec, Context& context);
 
 std::unique_ptr<Gemm> make_onednn_gemm(const GemmSpec& spec, Context& context);
+/// Working memory of that for a shape, whatever is fused.
+std::int64_t onednn_scratch_bytes(const MatmulShape& shape, int threads);
 std::unique_ptr<Gemm> make_onednn_sgemm(const GemmSpec& spec, Context& context);
 /// The result is cut into row_parts x column_parts, one a thread.
 std::unique_ptr<Gemm> make_openblas_gemm(const GemmSpec& spec, int row_parts, int column_parts, Context& context);

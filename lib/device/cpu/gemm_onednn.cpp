@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <omp.h>
 #include <optional>
@@ -25,67 +26,73 @@ void run_epilogue(Epilogue* epilogue, const MatmulShape& shape, int threads) {
   });
 }
 
+dnnl::memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed) {
+  return {{rows, cols}, dnnl::memory::data_type::f32, {transposed ? 1 : cols, transposed ? rows : 1}};
+}
+
+/// y = a b + bias, or y += a b.
+dnnl::matmul::primitive_desc describe(const GemmSpec& spec, bool add, const dnnl::engine& engine) {
+  const auto& [m, n, k, transpose_a, transpose_b] = spec.shape;
+  const auto a = matrix(m, k, transpose_a), b = matrix(k, n, transpose_b), y = matrix(m, n, false);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops after;
+  if (add) after.append_sum(1);
+  if (spec.fuse_relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  attributes.set_post_ops(after);
+  const auto desc = spec.fuse_bias ? dnnl::matmul::desc(a, b, matrix(1, n, false), y) : dnnl::matmul::desc(a, b, y);
+  return {desc, attributes, engine};
+}
+
+std::int64_t scratch_of(const dnnl::matmul::primitive_desc& primitive) {
+  return static_cast<std::int64_t>(primitive.scratchpad_desc().get_size());
+}
+
 /// A matmul primitive, with its arguments bound to fixed memory objects.
 class OneDnnGemm final : public Gemm {
  public:
-  OneDnnGemm(const GemmSpec& spec, Context& context) : spec_(spec), context_(context) {
-    omp_set_num_threads(context.threads);
+  OneDnnGemm(const GemmSpec& spec, const Context& context) : spec_(spec), threads_(context.threads) {
+    omp_set_num_threads(threads_);
     const auto& [m, n, k, transpose_a, transpose_b] = spec.shape;
-    const auto f32 = dnnl::memory::data_type::f32;
-    const dnnl::memory::desc a({m, k}, f32, transpose_a ? dnnl::memory::dims{1, m} : dnnl::memory::dims{k, 1});
-    const dnnl::memory::desc b({k, n}, f32, transpose_b ? dnnl::memory::dims{1, k} : dnnl::memory::dims{n, 1});
-    const dnnl::memory::desc y({m, n}, f32, dnnl::memory::dims{n, 1});
-    const dnnl::memory::desc bias({1, n}, f32, dnnl::memory::dims{n, 1});
-    const auto bind = [&](const dnnl::memory::desc& desc) { return dnnl::memory(desc, engine_, DNNL_MEMORY_NONE); };
-    memories_ = {bind(a), bind(b), bind(y), bind(bias)};
-    primitives_[0].emplace(make(a, b, bias, y, false));
-    if (spec.accumulate) primitives_[1].emplace(make(a, b, bias, y, true));
-    scratchpad_ = bind(scratchpad_desc_);
-    context.scratch.reserve(static_cast<std::int64_t>(scratchpad_desc_.get_size()));
+    const auto bind = [&](const dnnl::memory::desc& desc, void* data = DNNL_MEMORY_NONE) {
+      return dnnl::memory(desc, engine_, data);
+    };
+    memories_ = {bind(matrix(m, k, transpose_a)), bind(matrix(k, n, transpose_b)), bind(matrix(m, n, false)),
+                 bind(matrix(1, n, false))};
+    for (const bool add : {false, true}) {
+      if (add && !spec.accumulate) continue;
+      const auto primitive = describe(spec, add, engine_);
+      auto* scratch = context.scratch.take<void>(scratch_of(primitive));
+      scratchpads_[add ? 1 : 0] = bind(primitive.scratchpad_desc(), scratch);
+      primitives_[add ? 1 : 0].emplace(primitive);
+    }
   }
 
   void run(const GemmOperands& o, Epilogue* epilogue) override {
-    omp_set_num_threads(context_.threads);
+    omp_set_num_threads(threads_);
+    const std::size_t adds = o.beta == 0 ? 0 : 1;
     memories_[0].set_data_handle(const_cast<float*>(o.a));
     memories_[1].set_data_handle(const_cast<float*>(o.b));
     memories_[2].set_data_handle(o.y);
     std::array<dnnl_exec_arg_t, 5> args{{{DNNL_ARG_SRC, memories_[0].get()},
                                          {DNNL_ARG_WEIGHTS, memories_[1].get()},
                                          {DNNL_ARG_DST, memories_[2].get()},
-                                         {DNNL_ARG_SCRATCHPAD, scratchpad_.get()},
+                                         {DNNL_ARG_SCRATCHPAD, scratchpads_[adds].get()},
                                          {DNNL_ARG_BIAS, memories_[3].get()}}};
-    scratchpad_.set_data_handle(context_.scratch.as<void>());
     if (spec_.fuse_bias) memories_[3].set_data_handle(const_cast<float*>(o.bias));
-    const auto& primitive = *primitives_[o.beta == 0 ? 0 : 1];
-    check(dnnl_primitive_execute(primitive.get(), stream_.get(), spec_.fuse_bias ? 5 : 4, args.data()),
+    check(dnnl_primitive_execute(primitives_[adds]->get(), stream_.get(), spec_.fuse_bias ? 5 : 4, args.data()),
           "dnnl_primitive_execute");
-    run_epilogue(epilogue, spec_.shape, context_.threads);
+    run_epilogue(epilogue, spec_.shape, threads_);
   }
 
  private:
-  dnnl::matmul make(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
-                    const dnnl::memory::desc& y, bool add) {
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    dnnl::post_ops after;
-    if (add) after.append_sum(1);
-    if (spec_.fuse_relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    attributes.set_post_ops(after);
-    const auto desc = spec_.fuse_bias ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
-    const dnnl::matmul::primitive_desc primitive(desc, attributes, engine_);
-    if (primitive.scratchpad_desc().get_size() >= scratchpad_desc_.get_size())
-      scratchpad_desc_ = primitive.scratchpad_desc();
-    return dnnl::matmul(primitive);
-  }
-
   GemmSpec spec_;
-  Context& context_;
+  int threads_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  std::array<dnnl::memory, 4> memories_;  // a, b, y, bias
-  dnnl::memory::desc scratchpad_desc_;
-  dnnl::memory scratchpad_;
+  std::array<dnnl::memory, 4> memories_;                   // a, b, y, bias
   std::array<std::optional<dnnl::matmul>, 2> primitives_;  // y = .., y += ..
+  std::array<dnnl::memory, 2> scratchpads_;
 };
 
 class OneDnnSgemm final : public Gemm {
@@ -107,6 +114,20 @@ class OneDnnSgemm final : public Gemm {
 };
 
 }  // namespace
+
+std::int64_t onednn_scratch_bytes(const MatmulShape& shape, int threads) {
+  const dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  omp_set_num_threads(threads);
+  try {
+    std::int64_t most = 0;
+    for (const GemmSpec& spec :
+         {GemmSpec{shape}, GemmSpec{shape, true}, GemmSpec{shape, false, true}, GemmSpec{shape, false, true, true}})
+      most = std::max(most, scratch_of(describe(spec, spec.accumulate, engine)));
+    return most;
+  } catch (const dnnl::error& e) {
+    fail(ExitCode::kInternal, "internal error: oneDNN knows no matmul {}: {}", to_string(shape), e.what());
+  }
+}
 
 std::unique_ptr<Gemm> make_onednn_gemm(const GemmSpec& spec, Context& context) {
   try {

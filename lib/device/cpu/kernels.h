@@ -9,14 +9,20 @@ namespace tessera::device::cpu {
 /// The factory of a kernel; throws Error (internal) for an unknown name.
 Factory find_factory(const KernelSpec& spec);
 
+/// Bytes of the context's scratch that the kernel takes. Throws Error (internal) for an unknown name.
+std::int64_t scratch_bytes(const KernelSpec& spec);
+
 // matmul.cpp
 std::unique_ptr<Kernel> make_matmul(const KernelSpec&, Context&);
+std::int64_t matmul_scratch(const KernelSpec&);
 // elementwise.cpp
 std::unique_ptr<Kernel> make_elementwise(const KernelSpec&, Context&);
 // reduce.cpp
 std::unique_ptr<Kernel> make_reduce_sum(const KernelSpec&, Context&);
+std::int64_t reduce_sum_scratch(const KernelSpec&);
 std::unique_ptr<Kernel> make_add_n(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_sum_squares(const KernelSpec&, Context&);
+std::int64_t sum_squares_scratch(const KernelSpec&);
 // softmax.cpp
 std::unique_ptr<Kernel> make_softmax(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_softmax_backward(const KernelSpec&, Context&);
@@ -33,6 +39,7 @@ std::unique_ptr<Kernel> make_layer_norm_finish(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec&, Context&);
+std::int64_t layer_norm_backward_scratch(const KernelSpec&);  // of _finish too
 // embedding.cpp
 std::unique_ptr<Kernel> make_embedding(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec&, Context&);
@@ -51,6 +58,7 @@ std::unique_ptr<Kernel> make_row_sum_exp_picked(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_sparse_crossentropy_finish(const KernelSpec&, Context&);
 // weighted_sum.cpp
 std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec&, Context&);
+std::int64_t weighted_sum_scratch(const KernelSpec&);
 std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_count_valid(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_sum_weights(const KernelSpec&, Context&);

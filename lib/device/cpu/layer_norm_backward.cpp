@@ -65,13 +65,18 @@ HWY_EXPORT(norm_parameters_row);
 
 namespace {
 
+std::int64_t blocks_of(std::int64_t rows) {
+  constexpr std::int64_t kLeastRows = 16, kMostBlocks = 64;
+  return std::clamp<std::int64_t>(rows / kLeastRows, 1, kMostBlocks);
+}
+
 /// The backward pass over blocks of rows. Sums over rows are made block by block in float and then over the blocks, in
 /// order, in double; the blocks depend on the number of rows alone.
 class NormBackward final : public Kernel {
  public:
   /// sums_at: the input with the row sums of all columns, where x's are split; 0 if they are whole.
   NormBackward(const KernelSpec& spec, Context& context, std::size_t sums_at)
-      : norm_(spec, spec.inputs[1], sums_at > 0 ? sums_at + 1 : 4), sums_at_(sums_at), context_(context) {
+      : norm_(spec, spec.inputs[1], sums_at > 0 ? sums_at + 1 : 4), sums_at_(sums_at), threads_(context.threads) {
     const auto& needs = spec.attributes.get<std::string>("needs");
     int outputs = 0;
     for (const char c : needs) {
@@ -90,13 +95,13 @@ class NormBackward final : public Kernel {
       if (k >= 0) require(spec, elements(output(spec, k)) == norm_.cols, "dgamma and dbeta have x's columns");
     cols_ = number_or(spec.attributes, "cols", static_cast<double>(norm_.global_cols));
     accumulate_ = flag(spec.attributes, "accumulate");
-    blocks_ = std::clamp<std::int64_t>(norm_.rows / kLeastRows, 1, kMostBlocks);
-    if (parameters()) context.scratch.reserve(blocks_ * 2 * norm_.cols * static_cast<std::int64_t>(sizeof(float)));
+    blocks_ = blocks_of(norm_.rows);
+    partials_ = context.scratch.take<float>(layer_norm_backward_scratch(spec));
   }
 
   void run(const void* const* inputs, void* const* outputs, const StepParams& params) override {
     const Args args{inputs, outputs, params};
-    parallel_for(context_.threads, blocks_, row_grain(norm_.cols * (norm_.rows / blocks_ + 1)),
+    parallel_for(threads_, blocks_, row_grain(norm_.cols * (norm_.rows / blocks_ + 1)),
                  [&](std::int64_t first, std::int64_t last) {
                    for (auto b = first; b < last; ++b) run_block(args, b);
                  });
@@ -104,12 +109,8 @@ class NormBackward final : public Kernel {
   }
 
  private:
-  static constexpr std::int64_t kLeastRows = 16, kMostBlocks = 64;
-
   bool parameters() const { return dgamma_ >= 0 || dbeta_ >= 0; }
-  float* partial(std::int64_t block, int which) const {
-    return context_.scratch.as<float>() + (2 * block + which) * norm_.cols;
-  }
+  float* partial(std::int64_t block, int which) const { return partials_ + (2 * block + which) * norm_.cols; }
 
   void run_block(const Args& args, std::int64_t block) const {
     const auto n = norm_.cols;
@@ -149,14 +150,21 @@ class NormBackward final : public Kernel {
 
   NormSpec norm_;
   std::size_t sums_at_;
-  Context& context_;
+  int threads_;
   int dx_ = -1, dgamma_ = -1, dbeta_ = -1;
   double cols_ = 1;
   bool accumulate_ = false;
   std::int64_t blocks_ = 1;
+  float* partials_ = nullptr;
 };
 
 }  // namespace
+
+std::int64_t layer_norm_backward_scratch(const KernelSpec& spec) {
+  if (spec.attributes.get<std::string>("needs").find_first_of("gb") == std::string::npos) return 0;
+  const auto [rows, cols] = rows_of(input(spec, 1), spec.attributes.get_or<std::int64_t>("axes", 1));
+  return blocks_of(rows) * 2 * cols * static_cast<std::int64_t>(sizeof(float));
+}
 
 std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec& spec, Context& context) {
   require(spec, spec.inputs.size() >= 4, "it reads dy, x, mean and rstd");

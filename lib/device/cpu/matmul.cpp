@@ -103,7 +103,8 @@ class MatmulKernel final : public Kernel {
  public:
   MatmulKernel(const KernelSpec& spec, Context& context) : matmul_(parse(spec)) {
     auto& gemm = matmul_.gemm;
-    const auto name = context.choices.find(gemm.shape).value_or(gemm_candidates(gemm.shape, context.threads)[0]);
+    const auto chosen = context.choices.find(gemm.shape);
+    const auto name = chosen ? *chosen : gemm_candidates(gemm.shape, context.threads)[0];
     const bool fused = gemm_fuses(name) && matmul_.bias && !matmul_.residual &&
                        (matmul_.activation.empty() || matmul_.activation == "relu");
     gemm.fuse_bias = fused;
@@ -155,6 +156,8 @@ bool choose_matmul(const KernelSpec& spec, Context& context) {
   context.choices.set(shape, names[std::min_element(seconds.begin(), seconds.end()) - seconds.begin()]);
   return true;
 }
+
+std::int64_t matmul_scratch(const KernelSpec& spec) { return gemm_scratch_bytes(parse(spec).gemm.shape); }
 
 std::unique_ptr<Kernel> make_matmul(const KernelSpec& spec, Context& context) {
   return std::make_unique<MatmulKernel>(spec, context);

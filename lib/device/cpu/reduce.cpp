@@ -136,19 +136,19 @@ struct Target {
 std::unique_ptr<Kernel> sum_rows(const Reduction& r, const Target& target, Context& context) {
   const auto results = r.kept.count(), rows = r.summed.count(), n = r.inner;
   if (results == 1 && rows == 1) {  // everything
-    reserve_partials(context.scratch, n);
-    return kernel_of([=, &context](const Args& args) {
+    auto* partials = context.scratch.take<double>(partials_bytes(n));
+    return kernel_of([=, threads = context.threads](const Args& args) {
       const auto* x = args.in(0);
-      const auto sum = ordered_sum(context, n, 1, [x](std::int64_t begin, std::int64_t end) {
+      const auto sum = ordered_sum(threads, partials, n, 1, [x](std::int64_t begin, std::int64_t end) {
         return HWY_DYNAMIC_DISPATCH(row_sum)(x + begin, end - begin);
       });
       target.store(args.out(0), sum, args.params);
     });
   }
-  return kernel_of([=, &context](const Args& args) {
+  return kernel_of([=, threads = context.threads](const Args& args) {
     const auto* x = args.in(0);
     auto* y = args.out(0);
-    parallel_for(context.threads, results, row_grain(rows * n), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, results, row_grain(rows * n), [&](std::int64_t begin, std::int64_t end) {
       for (auto k = begin; k < end; ++k) {
         const auto* from = x + r.kept.offset(k);
         double sum = 0;
@@ -176,18 +176,26 @@ std::unique_ptr<Kernel> scale_elements(std::int64_t n, const Target& target, Con
   });
 }
 
+std::int64_t row_blocks_of(const Reduction& r) {
+  return std::max<std::int64_t>(1, (r.summed.count() + kPartialRows - 1) / kPartialRows);
+}
+
+/// A row of partial sums for each block of rows.
+std::int64_t column_bytes(const Reduction& r) {
+  return r.kept.count() * row_blocks_of(r) * r.inner * static_cast<std::int64_t>(sizeof(float));
+}
+
 // The last dimension stays: rows are added column by column, in blocks of rows that are then added in order.
 std::unique_ptr<Kernel> sum_columns(const Reduction& r, const Target& target, Context& context) {
   const auto results = r.kept.count(), rows = r.summed.count(), cols = r.inner;
-  const auto row_blocks = std::max<std::int64_t>(1, (rows + kPartialRows - 1) / kPartialRows);
+  const auto row_blocks = row_blocks_of(r);
   const auto col_blocks = (cols + kColumnBlock - 1) / kColumnBlock;
-  context.scratch.reserve(results * row_blocks * cols * static_cast<std::int64_t>(sizeof(float)));
-  return kernel_of([=, &context](const Args& args) {
+  auto* partials = context.scratch.take<float>(column_bytes(r));
+  return kernel_of([=, threads = context.threads](const Args& args) {
     const auto* x = args.in(0);
     auto* y = args.out(0);
-    auto* partials = context.scratch.as<float>();
     const auto work = std::min(rows, kPartialRows) * std::min(cols, kColumnBlock);
-    parallel_for(context.threads, results * row_blocks * col_blocks, row_grain(work),
+    parallel_for(threads, results * row_blocks * col_blocks, row_grain(work),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (auto task = begin; task < end; ++task) {
                      const auto col = task % col_blocks * kColumnBlock, block = task / col_blocks;
@@ -197,7 +205,7 @@ std::unique_ptr<Kernel> sum_columns(const Reduction& r, const Target& target, Co
                       std::min(kColumnBlock, cols - col), partials + block * cols + col);
                    }
                  });
-    parallel_for(context.threads, results * cols, row_grain(row_blocks), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, results * cols, row_grain(row_blocks), [&](std::int64_t begin, std::int64_t end) {
       for (auto k = begin; k < end; ++k) {
         const auto* first = partials + k / cols * row_blocks * cols + k % cols;
         double sum = 0;
@@ -209,6 +217,13 @@ std::unique_ptr<Kernel> sum_columns(const Reduction& r, const Target& target, Co
 }
 
 }  // namespace
+
+std::int64_t reduce_sum_scratch(const KernelSpec& spec) {
+  if (elements(spec.inputs.at(0).shape) == elements(spec.outputs.at(0).shape)) return 0;
+  const auto r = make_reduction(spec);
+  if (!r.inner_summed) return column_bytes(r);
+  return r.kept.count() == 1 && r.summed.count() == 1 ? partials_bytes(r.inner) : 0;
+}
 
 std::unique_ptr<Kernel> make_reduce_sum(const KernelSpec& spec, Context& context) {
   require_counts(spec, 1, 1);
@@ -255,14 +270,16 @@ std::unique_ptr<Kernel> make_add_n(const KernelSpec& spec, Context& context) {
                               : add_kernel<double>(n, count, context.threads);
 }
 
+std::int64_t sum_squares_scratch(const KernelSpec& spec) { return partials_bytes(elements(input(spec, 0))); }
+
 std::unique_ptr<Kernel> make_sum_squares(const KernelSpec& spec, Context& context) {
   require_counts(spec, 1, 1);
   const auto n = elements(input(spec, 0));
   require_output(spec, 0, {}, DType::kF64);
-  reserve_partials(context.scratch, n);
-  return kernel_of([n, &context](const Args& args) {
+  auto* partials = context.scratch.take<double>(sum_squares_scratch(spec));
+  return kernel_of([n, partials, threads = context.threads](const Args& args) {
     const auto* x = args.in(0);
-    *args.out<double>(0) = ordered_sum(context, n, 1, [x](std::int64_t begin, std::int64_t end) {
+    *args.out<double>(0) = ordered_sum(threads, partials, n, 1, [x](std::int64_t begin, std::int64_t end) {
       return HWY_DYNAMIC_DISPATCH(row_sum_squares)(x + begin, end - begin);
     });
   });

@@ -8,22 +8,21 @@
 namespace tessera::device::cpu {
 
 /// Sum of part(begin, end) over blocks of fixed size, added in order: the same bits for every number of threads.
-/// `weight`: elements that one index stands for. reserve_partials() first, when the kernel is made.
+/// `weight`: elements that one index stands for. `partials`: partials_bytes() of scratch.
 inline constexpr std::int64_t kPartialBlock = 1 << 16;
 
 inline std::int64_t partial_block(std::int64_t weight) {
   return std::max<std::int64_t>(1, kPartialBlock / std::max<std::int64_t>(weight, 1));
 }
 
-inline void reserve_partials(Scratch& scratch, std::int64_t n, std::int64_t weight = 1) {
-  scratch.reserve((n / partial_block(weight) + 1) * static_cast<std::int64_t>(sizeof(double)));
+inline std::int64_t partials_bytes(std::int64_t n, std::int64_t weight = 1) {
+  return (n / partial_block(weight) + 1) * static_cast<std::int64_t>(sizeof(double));
 }
 
 template <class F>
-double ordered_sum(const Context& context, std::int64_t n, std::int64_t weight, const F& part) {
+double ordered_sum(int threads, double* partials, std::int64_t n, std::int64_t weight, const F& part) {
   const auto block = partial_block(weight), blocks = (n + block - 1) / block;
-  auto* partials = context.scratch.as<double>();
-  parallel_for(context.threads, blocks, 1, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(threads, blocks, 1, [&](std::int64_t first, std::int64_t last) {
     for (auto b = first; b < last; ++b) partials[b] = part(b * block, std::min(n, (b + 1) * block));
   });
   double sum = 0;

@@ -20,12 +20,18 @@ std::shared_ptr<float> some_matrix(std::int64_t size, int threads) {
 
 }  // namespace
 
-std::vector<double> time_gemms(const std::vector<std::string>& names, const MatmulShape& shape, Context& context) {
+std::vector<double> time_gemms(const std::vector<std::string>& names, const MatmulShape& shape,
+                               const Context& context) {
   const auto& [m, n, k, transpose_a, transpose_b] = shape;
   const auto a = some_matrix(m * k, context.threads), b = some_matrix(k * n, context.threads),
              y = some_matrix(m * n, context.threads);
+  const auto scratch_bytes = std::max(gemm_scratch_bytes(shape), onednn_scratch_bytes(shape, context.threads));
+  const auto scratch = allocate_aligned(scratch_bytes);
+  Context timing;
+  timing.threads = context.threads;
+  timing.scratch = {scratch.get(), scratch_bytes};
   std::vector<std::unique_ptr<Gemm>> gemms;
-  for (const auto& name : names) gemms.push_back(make_gemm(name, {.shape = shape}, context));
+  for (const auto& name : names) gemms.push_back(make_gemm(name, {.shape = shape}, timing));
 
   constexpr int kLeastTurns = 3, kMostTurns = 30;  // the first turn also warms up
   constexpr double kLong = 0.1, kBudget = 2e-3;

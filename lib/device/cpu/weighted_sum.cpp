@@ -76,29 +76,34 @@ struct Weighting {
 
 }  // namespace
 
+std::int64_t weighted_sum_scratch(const KernelSpec& spec) {
+  const Weighting w(spec, spec.inputs.at(0));
+  const auto all = w.mask.rows() * w.row;
+  return std::max(partials_bytes(all), partials_bytes(all / std::max<std::int64_t>(w.each, 1), w.each));
+}
+
 std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec, Context& context) {
   input(spec, 0);
   const Weighting w(spec, spec.inputs[0]);
   require(spec, elements(output(spec, 0)) == 1, "the result is a scalar");
-  const auto all = w.mask.rows() * w.row;
-  reserve_partials(context.scratch, all);
-  reserve_partials(context.scratch, all / std::max<std::int64_t>(w.each, 1), w.each);
-  return kernel_of([w, accumulate = flag(spec.attributes, "accumulate"), &context](const Args& args) {
+  auto* partials = context.scratch.take<double>(weighted_sum_scratch(spec));
+  const bool accumulate = flag(spec.attributes, "accumulate");
+  return kernel_of([w, accumulate, partials, threads = context.threads](const Args& args) {
     const auto* l = args.in(0);
     const auto real = w.mask.real(args.params) * w.row;
     double sum = 0;
     if (!w.weights) {
-      sum = ordered_sum(context, real, 1, [&](std::int64_t begin, std::int64_t end) {
+      sum = ordered_sum(threads, partials, real, 1, [&](std::int64_t begin, std::int64_t end) {
         return HWY_DYNAMIC_DISPATCH(plain_sum)(l + begin, end - begin);
       });
     } else if (w.each == 1) {
       const auto* weights = args.in(w.weights_at);
-      sum = ordered_sum(context, real, 1, [&](std::int64_t begin, std::int64_t end) {
+      sum = ordered_sum(threads, partials, real, 1, [&](std::int64_t begin, std::int64_t end) {
         return HWY_DYNAMIC_DISPATCH(product_sum)(l + begin, weights + begin, end - begin);
       });
     } else if (w.each > 0) {
       const auto* weights = args.in(w.weights_at);
-      sum = ordered_sum(context, real / w.each, w.each, [&](std::int64_t begin, std::int64_t end) {
+      sum = ordered_sum(threads, partials, real / w.each, w.each, [&](std::int64_t begin, std::int64_t end) {
         double part = 0;
         for (auto k = begin; k < end; ++k)
           part += static_cast<double>(weights[k]) * HWY_DYNAMIC_DISPATCH(plain_sum)(l + k * w.each, w.each);

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+
+#include "partition/program.h"
+
+namespace tessera::runtime {
+
+/// Working memory in bytes that a device needs for a kernel of a program, on any rank: for partition::PlanRequest.
+std::int64_t scratch_bytes(const partition::Program& program, const partition::KernelCall& call);
+
+}  // namespace tessera::runtime
