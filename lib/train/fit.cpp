@@ -71,8 +71,8 @@ class Fit {
 
  private:
   void run_epoch() {
-    tell([&] { observer_.epoch_begin(epoch_); });
     session_.reset_metrics("train");
+    tell([&] { observer_.epoch_begin(epoch_); });
     double weighted_loss = 0, rows = 0;
     for (std::int64_t step = 0; step < train_.steps(epoch_) && !result_.interrupted; ++step) {
       const auto [loss, real_rows] = run_step(step);

@@ -1,5 +1,4 @@
 #include <cstdlib>
-#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -10,20 +9,7 @@
 #include "comm/collectives.h"
 #include "comm/mpi_main.h"
 #include "core/error.h"
-
-namespace {
-
-std::int64_t allocations = 0;  // by operator new
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/allocations.h"
 
 namespace tessera::comm {
 namespace {
@@ -65,9 +51,9 @@ TEST(Mpi, CallsAfterTheFirstAllocateNothing) {
         comm.barrier();
       };
       step();
-      const auto before = allocations;
+      const auto before = test::allocations.load();
       for (int k = 0; k < 5; ++k) step();
-      EXPECT_EQ(allocations - before, 0) << count;
+      EXPECT_EQ(test::allocations - before, 0) << count;
     }
   }
 }

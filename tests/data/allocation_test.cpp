@@ -1,23 +1,8 @@
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include <gtest/gtest.h>
 
 #include "data/loader.h"
 #include "data/npy_writer.h"
-
-namespace {
-std::atomic<std::int64_t> allocations{0};
-}
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/allocations.h"
 
 namespace tessera::data {
 namespace {
@@ -37,10 +22,10 @@ TEST(Loader, AllocatesNothingAfterTheFirstBatch) {
     void* to = x.data();
     loader.load(0, 0, {&to, 1});
     loader.load(0, 1, {&to, 1});
-    const auto before = allocations.load();
+    const auto before = test::allocations.load();
     for (std::int64_t epoch = 1; epoch < 4; ++epoch)
       for (std::int64_t step = 0; step < loader.schedule().steps(epoch); ++step) loader.load(epoch, step, {&to, 1});
-    EXPECT_EQ(allocations.load(), before);
+    EXPECT_EQ(test::allocations.load(), before);
   }
 }
 
