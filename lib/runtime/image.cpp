@@ -31,14 +31,15 @@ const partition::ProgramValue& value_of(const Program& program, int value) {
   return program.values[static_cast<std::size_t>(value)];
 }
 
-/// For the sentence of a wait that fails.
-std::string describe(const Program& program, const CollectiveCall& call) {
+/// For the sentence of a wait that fails: "all_reduce of dense_1/kernel's gradient and 1 more, layer dense_1".
+std::string describe(const Program& program, const CollectiveCall& call, const std::string& layer) {
   constexpr std::string_view kGradient = "grad ";
   const auto& name = value_of(program, call.segments.at(0).in).name;
   const bool is_gradient = name.starts_with(kGradient);
-  return fmt::format("{} of {}{}{}", to_string(call.kind), is_gradient ? name.substr(kGradient.size()) : name,
+  return fmt::format("{} of {}{}{}{}", to_string(call.kind), is_gradient ? name.substr(kGradient.size()) : name,
                      is_gradient ? "'s gradient" : "",
-                     call.segments.size() > 1 ? fmt::format(" and {} more", call.segments.size() - 1) : "");
+                     call.segments.size() > 1 ? fmt::format(" and {} more", call.segments.size() - 1) : "",
+                     layer.empty() ? "" : ", layer " + layer);
 }
 
 }  // namespace
@@ -152,7 +153,7 @@ void ImageMaker::prepare(Step& step, const Program& program, const KernelCall& c
 void ImageMaker::prepare(Step& step, const Program& program, const CollectiveCall& call) {
   const auto group = plan_.mesh.group(world_.rank(), call.axes);
   step.communicator = &world_.communicator(group);
-  step.what = describe(program, call);
+  step.what = describe(program, call, step.instruction->layer);
   step.reduce = call.reduce == graph::ReduceKind::kMax ? comm::Reduce::kMax : comm::Reduce::kSum;
   if (call.kind == CollectiveKind::kBoxExchange) {
     TESSERA_CHECK(call.segments.size() == 1, "a box exchange of {} segments", call.segments.size());
