@@ -76,6 +76,18 @@ std::array<std::pair<std::string, std::string>, 5> comparable(const RankFacts& f
            {"threads", std::to_string(facts.threads)}}};
 }
 
+/// "0-3, 8"
+std::string ranges(const std::set<int>& cores) {
+  std::vector<std::string> texts;
+  for (auto first = cores.begin(); first != cores.end();) {
+    auto last = first;
+    while (std::next(last) != cores.end() && *std::next(last) == *last + 1) ++last;
+    texts.push_back(first == last ? fmt::format("{}", *first) : fmt::format("{}-{}", *first, *last));
+    first = std::next(last);
+  }
+  return join(texts);
+}
+
 /// Ranks whose threads outnumber the cores that they may use together.
 std::vector<std::string> crowded_hosts(const std::vector<RankFacts>& ranks) {
   std::map<std::string, std::pair<int, std::set<int>>> hosts;  // threads, cores
@@ -88,10 +100,9 @@ std::vector<std::string> crowded_hosts(const std::vector<RankFacts>& ranks) {
   for (const auto& [host, use] : hosts)
     if (use.first > static_cast<int>(use.second.size()))
       warnings.push_back(
-          fmt::format("{} threads of the ranks on {} share {} core(s): steps will be slow. Use fewer ranks, or mpirun "
-                      "--bind-to none if "
-                      "the launcher bound all ranks to one core",
-                      use.first, host, use.second.size()));
+          fmt::format("{} threads of the ranks on {} share {} core{} ({}): steps will be slow. Use fewer ranks, fewer "
+                      "threads (OMP_NUM_THREADS), or mpirun --bind-to none if the launcher bound all ranks to these",
+                      use.first, host, use.second.size(), use.second.size() == 1 ? "" : "s", ranges(use.second)));
   return warnings;
 }
 
