@@ -38,7 +38,7 @@ class LayerRegistry : public Registry<LayerClass> {
          {},
          fields.docs(),
          [fields, function](Builder& b, const config::LayerSpec& spec, int index, const std::vector<Tensor>& inputs) {
-           const auto config = fields.read(spec.arguments, spec.pos);
+           const auto config = fields.read(spec.arguments, spec.pos, {"name", "inputs", "call"});
            b.begin({spec.type, spec.name, index, config.trainable, spec.pos});
            refuse_call_arguments(spec);
            if constexpr (std::is_same_v<Input, Tensor>)
