@@ -1,13 +1,10 @@
 // Jobs in which a rank fails: they end soon, with an exit code and one sentence.
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <memory>
 #include <string>
-#include <sys/wait.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "support/job.h"
 
 namespace tessera::comm {
 namespace {
@@ -16,25 +13,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Ended {
-  int code = -1;
-  double seconds = 0;
-  std::string output;
-};
-
 /// `options`: of mpirun.
-Ended run_job(const std::string& how, const std::string& options = "") {
-  const auto command =
-      "mpirun --allow-run-as-root --oversubscribe -np 3 " + options + " " TESSERA_FAILING_RANK " " + how + " 2>&1";
-  const auto start = std::chrono::steady_clock::now();
-  Ended ended;
-  FILE* pipe = popen(command.c_str(), "r");
-  std::array<char, 4096> part;
-  while (const auto bytes = fread(part.data(), 1, part.size(), pipe)) ended.output.append(part.data(), bytes);
-  const int status = pclose(pipe);
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return ended;
+test::Ended run_job(const std::string& how, const std::string& options = "") {
+  return test::run_job("mpirun --allow-run-as-root --oversubscribe -np 3 " + options + " " TESSERA_FAILING_RANK " " +
+                       how);
 }
 
 int count(const std::string& text, const std::string& part) {

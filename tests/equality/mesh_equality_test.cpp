@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "equality/run_case.h"
+#include "equality/random_case.h"
 #include "support/planned_counters.h"
+#include "support/run_case.h"
 
 namespace tessera::equality {
 namespace {
@@ -23,10 +24,10 @@ TEST_P(MeshEquality, TrainsAsOneRank) {
   const auto random = random_case(static_cast<std::uint64_t>(GetParam()));
   SCOPED_TRACE(random.yaml());
   try {
-    const auto one = run(prepare(random, random.yaml_of_one_rank(), 1), kSteps);
-    const auto prepared = prepare(random, random.yaml(), random.ranks);
-    const auto many = run(prepared, kSteps);
-    const auto difference = compare(one, many);
+    const auto one = test::run(test::prepare(random, random.yaml_of_one_rank(), 1), kSteps);
+    const auto prepared = test::prepare(random, random.yaml(), random.ranks);
+    const auto many = test::run(prepared, kSteps);
+    const auto difference = test::compare(one, many);
     EXPECT_LE(difference.worst, kTolerance) << difference.where;
 
     auto counted = many.counted;

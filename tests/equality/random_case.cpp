@@ -39,7 +39,7 @@ class Writer {
  public:
   explicit Writer(Dice& dice) : dice_(dice) {}
 
-  RandomCase write() {
+  test::Case write() {
     switch (dice_.roll(4)) {
       case 0:
         tokens();
@@ -258,7 +258,7 @@ class Writer {
   }
 
   Dice& dice_;
-  RandomCase case_;
+  test::Case case_;
   std::string inputs_, layers_;
   std::vector<Variable> variables_;
   std::vector<std::string> outputs_;
@@ -269,7 +269,7 @@ class Writer {
 
 }  // namespace
 
-RandomCase random_case(std::uint64_t number) {
+test::Case random_case(std::uint64_t number) {
   Dice dice(number);
   return Writer(dice).write();
 }

@@ -1,15 +1,17 @@
 #include "train/fit.h"
 
 #include <cmath>
-#include <mutex>
 
 #include <gtest/gtest.h>
 
+#include "support/fit_on.h"
 #include "train/evaluate.h"
 #include "train/verify.h"
 
 namespace tessera::train {
 namespace {
+
+using test::fit_on;
 
 constexpr auto kConfig = R"(
 version: 1
@@ -39,17 +41,6 @@ config::Spec spec_of(const std::string& distribution, const std::string& optimiz
                      const std::vector<std::string>& overrides = {}) {
   const auto text = replaced(replaced(kConfig, "DISTRIBUTION", distribution), "OPTIMIZER", optimizer);
   return config::parse_spec(text, "tiny.yaml", overrides);
-}
-
-FitResult fit_on(int ranks, const config::Spec& spec, bool comm_thread = false) {
-  FitResult result;
-  comm::run_on_threads(ranks, [&](comm::World& world) {
-    Session session(spec, world, {.programs = {"train", "evaluate"}, .threads = 1, .comm_thread = comm_thread});
-    Observer observer;
-    auto own = fit(session, observer, [] { return false; });
-    if (world.rank() == 0) result = std::move(own);
-  });
-  return result;
 }
 
 void expect_equal(const FitResult& found, const FitResult& expected) {

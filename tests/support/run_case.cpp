@@ -1,4 +1,4 @@
-#include "equality/run_case.h"
+#include "support/run_case.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "runtime/executor.h"
 #include "runtime/scratch.h"
 
-namespace tessera::equality {
+namespace tessera::test {
 namespace {
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
@@ -33,11 +33,10 @@ void for_each_index(const Box& box, const std::function<void(std::int64_t, const
 
 /// The value of an input at a row and a place in the row; depends on no mesh. A row's offset keeps shards from being
 /// alike.
-double input_value(const RandomCase& random, const std::string& name, DType dtype, std::int64_t row,
-                   std::int64_t place) {
+double input_value(const Case& given, const std::string& name, DType dtype, std::int64_t row, std::int64_t place) {
   const auto bits = philox_bits(philox_key(3, "data", name), static_cast<std::uint64_t>(row * 1000 + place), 0);
   if (!is_float(dtype))
-    return static_cast<double>(bits % static_cast<std::uint64_t>(std::max<std::int64_t>(random.classes, 1)));
+    return static_cast<double>(bits % static_cast<std::uint64_t>(std::max<std::int64_t>(given.classes, 1)));
   if (name == "sample_weight") return 0.25 + uniform_01(bits);
   if (name == "y") return uniform_01(bits);
   return 2 * uniform_01(bits) - 1 + 0.1 * std::sin(static_cast<double>(row));
@@ -50,10 +49,10 @@ void fill_input(const Prepared& prepared, runtime::Executor& executor, const std
   auto* data = executor.input("train", name);
   const auto micro_rows = value.shape[1];
   for_each_index(box, [&](std::int64_t i, const std::vector<std::int64_t>& index) {
-    const auto row = std::min(index[0] * micro_rows + index[1], prepared.random.real_rows - 1);
+    const auto row = std::min(index[0] * micro_rows + index[1], prepared.given.real_rows - 1);
     std::int64_t place = 0;
     for (std::size_t d = 2; d < index.size(); ++d) place = place * value.shape[d] + index[d];
-    const double x = input_value(prepared.random, name, value.dtype, row, place);
+    const double x = input_value(prepared.given, name, value.dtype, row, place);
     if (value.dtype == DType::kI32)
       static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(x);
     else
@@ -61,7 +60,8 @@ void fill_input(const Prepared& prepared, runtime::Executor& executor, const std
   });
 }
 
-/// Puts a rank's part into the global tensor; all copies of an element must have the same bits.
+}  // namespace
+
 void merge(std::vector<float>& global, const std::vector<float>& local, const Box& box, const Shape& shape,
            const std::string& name) {
   if (global.empty()) global.assign(static_cast<std::size_t>(elements(shape)), std::nanf(""));
@@ -77,6 +77,8 @@ void merge(std::vector<float>& global, const std::vector<float>& local, const Bo
   });
 }
 
+namespace {
+
 comm::Counter difference(const comm::Counter& a, const comm::Counter& b) {
   return {a.calls - b.calls, a.bytes - b.bytes};
 }
@@ -89,16 +91,21 @@ comm::Counters difference(const comm::Counters& a, const comm::Counters& b) {
 
 }  // namespace
 
-Prepared prepare(const RandomCase& random, const std::string& yaml, int ranks) {
+Prepared prepare(const Case& given, const std::string& yaml, int ranks, const std::vector<std::string>& watched) {
   const auto spec = config::parse_spec(yaml, "case.yaml", {});
-  Prepared prepared{random, mesh::make_distribution(spec.distribution, ranks), {}};
+  Prepared prepared{given, mesh::make_distribution(spec.distribution, ranks), {}};
   layers::BuildOptions options;
   options.mode = layers::Mode::kTrain;
   options.micro_batches = spec.distribution.micro_batches;
-  options.sample_weight = random.sample_weight;
+  options.sample_weight = given.sample_weight;
   options.rows =
-      round_up(random.batch, prepared.distribution.batch_shards() * options.micro_batches) / options.micro_batches;
-  const auto model = layers::build(spec, options);
+      round_up(given.batch, prepared.distribution.batch_shards() * options.micro_batches) / options.micro_batches;
+  auto model = layers::build(spec, options);
+  for (const auto& name : watched) {
+    const int node = model.main.find(name);
+    TESSERA_CHECK(node >= 0, "the model has no node '{}'", name);
+    model.outputs.push_back({graph::GraphOutput::Kind::kReport, name, node});
+  }
   partition::PlanRequest request;
   request.distribution = &prepared.distribution;
   request.hardware = partition::load_hardware("cpu");
@@ -113,16 +120,47 @@ Prepared prepare(const RandomCase& random, const std::string& yaml, int ranks) {
   return prepared;
 }
 
-Outcome run(const Prepared& prepared, int steps) {
+namespace {
+
+void set_state(runtime::Executor& executor, const std::string& path, const std::vector<float>& global,
+               const std::vector<std::int64_t>& coordinates) {
+  const auto& state = executor.state(path);
+  const auto box = mesh::owned(state.layout, executor.plan().mesh, coordinates, state.shape).front();
+  const auto strides = strides_of(state.shape);
+  std::vector<float> local(static_cast<std::size_t>(elements(state.local)));
+  for_each_index(box, [&](std::int64_t i, const std::vector<std::int64_t>& index) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+    local[static_cast<std::size_t>(i)] = global.at(static_cast<std::size_t>(at));
+  });
+  executor.write_state(path, local.data());
+}
+
+/// Appends a scalar of a step, or compares it with what another rank has appended.
+void note(std::vector<double>& of_steps, int step, double value, const std::string& name) {
+  const auto index = static_cast<std::size_t>(step - 1);
+  if (of_steps.size() == index) of_steps.push_back(value);
+  if (std::memcmp(&of_steps.at(index), &value, sizeof value) != 0)
+    fail(ExitCode::kInternal, "the {} of step {} differs: {} and {}", name, step, of_steps[index], value);
+}
+
+}  // namespace
+
+Outcome run(const Prepared& prepared, int steps, const RunOptions& options) {
+  using Kind = graph::GraphOutput::Kind;
   Outcome outcome;
+  outcome.watched.resize(static_cast<std::size_t>(steps));
   std::mutex mutex;
   const auto& plan = prepared.plan;
   const auto& program = plan.programs.at("train");
-  comm::run_on_threads(static_cast<int>(plan.mesh.ranks()), [&](comm::World& world) {
+  comm::run_on_threads(static_cast<int>(plan.mesh.ranks()), [&](comm::World& threads) {
+    const auto wrapped = options.wrap ? options.wrap(threads) : nullptr;
+    comm::World& world = wrapped ? *wrapped : threads;
     const auto device = device::make_cpu_device({});
     runtime::Executor executor(plan, *device, world, {});
     executor.initialise_state();
     const auto coordinates = plan.mesh.coordinates(world.rank());
+    for (const auto& [path, values] : options.start) set_state(executor, path, values, coordinates);
     for (const int input : program.inputs)
       fill_input(prepared, executor, program.values[static_cast<std::size_t>(input)].name, coordinates);
     const auto before = world.counters();
@@ -131,12 +169,26 @@ Outcome run(const Prepared& prepared, int steps) {
       params.step = step;
       params.iteration = step - 1;
       params.learning_rate = 0.05;
-      params.real_rows = prepared.random.real_rows;
+      params.real_rows = prepared.given.real_rows;
       executor.run("train", "apply", params);
-      float loss = 0;
-      for (const auto& output : program.outputs)
-        if (output.kind == graph::GraphOutput::Kind::kLoss) executor.read_output("train", output.name, &loss);
-      if (world.rank() == 0) outcome.losses.push_back(loss);
+      for (const auto& output : program.outputs) {
+        const auto& v = program.values[static_cast<std::size_t>(output.value)];
+        const std::lock_guard lock(mutex);
+        if (output.kind == Kind::kLoss) {
+          float loss = 0;
+          executor.read_output("train", output.name, &loss);
+          note(outcome.losses, step, loss, "loss");
+        } else if (output.name == "grad_norm_squared") {
+          double squared = 0;
+          executor.read_output("train", output.name, &squared);
+          note(outcome.norms, step, std::sqrt(squared), "gradient norm");
+        } else if (output.kind == Kind::kReport) {
+          std::vector<float> local(static_cast<std::size_t>(elements(v.local)));
+          executor.read_output("train", output.name, local.data());
+          merge(outcome.watched[static_cast<std::size_t>(step - 1)][output.name], local,
+                mesh::owned(v.layout, plan.mesh, coordinates, v.shape).front(), v.shape, output.name);
+        }
+      }
       if (step > 1) continue;
       for (const auto& [path, value] : program.gradients) {
         const auto& v = program.values[static_cast<std::size_t>(value)];
@@ -162,19 +214,22 @@ Outcome run(const Prepared& prepared, int steps) {
 
 Difference compare(const Outcome& one, const Outcome& other) {
   Difference difference;
-  const auto note = [&](double d, const std::string& where) {
+  const auto keep = [&](double d, const std::string& where) {
     if (d > difference.worst || std::isnan(d)) difference = {std::isnan(d) ? INFINITY : d, where};
   };
   for (std::size_t s = 0; s < one.losses.size(); ++s)
-    note(std::abs(one.losses[s] - other.losses[s]) / std::max(std::abs(one.losses[s]), 1e-3),
+    keep(std::abs(one.losses[s] - other.losses[s]) / std::max(std::abs(one.losses[s]), 1e-3),
          fmt::format("loss of step {}: {} and {}", s + 1, one.losses[s], other.losses[s]));
+  for (std::size_t s = 0; s < one.norms.size(); ++s)
+    keep(std::abs(one.norms[s] - other.norms[s]) / std::max(one.norms[s], 1e-4),
+         fmt::format("gradient norm of step {}: {} and {}", s + 1, one.norms[s], other.norms[s]));
   const auto tensors = [&](const Tensors& a, const Tensors& b, const std::string& what) {
     for (const auto& [name, x] : a) {
       const auto& y = b.at(name);
       double largest = 1e-4;  // below that a gradient is rounding noise
       for (const auto v : x) largest = std::max(largest, std::abs(static_cast<double>(v)));
       for (std::size_t i = 0; i < x.size(); ++i)
-        note(std::abs(static_cast<double>(x[i]) - y[i]) / largest,
+        keep(std::abs(static_cast<double>(x[i]) - y[i]) / largest,
              fmt::format("{} {}[{}]: {} and {}", what, name, i, x[i], y[i]));
     }
   };
@@ -183,4 +238,4 @@ Difference compare(const Outcome& one, const Outcome& other) {
   return difference;
 }
 
-}  // namespace tessera::equality
+}  // namespace tessera::test
