@@ -19,8 +19,10 @@ bool is_forward(const Instruction& i) { return i.phase == Phase::kForward && i.l
 /// By the reason: a small one may be packed with the loss.
 bool is_gradient(const Instruction& i) { return i.reason.find("gradient of ") != std::string::npos; }
 
-/// A hidden layer split by columns, then one split by rows: the second product is a partial sum of terms of both signs.
-constexpr auto kRows = "{dense_1/kernel: [null, model], dense_1/bias: [model], dense_2/kernel: [model, null]}";
+/// A hidden layer split by columns, then products split by rows: partial sums of terms of both signs.
+constexpr auto kRows =
+    "{dense_1/kernel: [null, model], dense_1/bias: [model], dense_2/kernel: [model, null], dense_3/kernel: [model, "
+    "null]}";
 const std::vector<Mesh> kRowParallel{model_parallel(2, "[2]", "[model]", "null", kRows),
                                      model_parallel(4, "[4]", "[model]", "null", kRows),
                                      model_parallel(4, "[2, 2]", "[data, model]", "data", kRows)};
@@ -29,33 +31,43 @@ constexpr auto kBias = "bias_initializer: {RandomNormal: {stddev: 0.8}}";
 
 std::string hidden() { return fmt::format("    - Dense: {{name: dense_1, units: 12, activation: tanh, {}}}\n", kBias); }
 
+/// Two products split by rows, each with something added before they are added: to add it to the partial sums, and
+/// reduce once behind the Add, would be cheaper.
+std::string two_products(const std::string& options, const std::string& more) {
+  std::string layers = hidden();
+  for (const int k : {2, 3})
+    layers += fmt::format("    - Dense: {{name: dense_{0}, units: 8, inputs: [dense_1], {1}}}\n", k, options) +
+              fmt::format(fmt::runtime(more), k);
+  return layers;
+}
+
 TEST(Faults, fault_03_a_scalar_is_added_once_to_a_partial_sum) {
   const auto given =
-      make_case("{x: {shape: [6]}}", hidden() +
-                                         "    - Dense: {name: dense_2, units: 8, use_bias: false}\n"
-                                         "    - Rescaling: {name: shift, scale: 0.5, offset: 0.75}\n"
-                                         "    - Dense: {name: dense_3, units: 4, activation: sigmoid}\n");
+      make_case("{x: {shape: [6]}}",
+                two_products("use_bias: false", "    - Rescaling: {{name: shift_{0}, scale: 0.5, offset: 0.75}}\n") +
+                    "    - Add: {name: add, inputs: [shift_2, shift_3]}\n"
+                    "    - Dense: {name: dense_4, units: 4, activation: sigmoid}\n");
   expect_equal_on(given, kRowParallel);
   EXPECT_GT(difference_without(given, kRowParallel[0], is_forward), kSeen);
 }
 
 TEST(Faults, fault_03_a_nonlinear_function_sees_the_whole_sum) {
   for (const auto* const activation : {"relu", "gelu", "tanh", "softmax"}) {
-    const auto given = make_case("{x: {shape: [6]}}",
-                                 hidden() + fmt::format("    - Dense: {{name: dense_2, units: 8, use_bias: false}}\n"
-                                                        "    - Activation: {{name: act, activation: {}}}\n"
-                                                        "    - Dense: {{name: dense_3, units: 4}}\n",
-                                                        activation));
+    const auto given =
+        make_case("{x: {shape: [6]}}",
+                  two_products("use_bias: false",
+                               fmt::format("    - Activation: {{{{name: act_{{0}}, activation: {}}}}}\n", activation)) +
+                      "    - Add: {name: add, inputs: [act_2, act_3]}\n"
+                      "    - Dense: {name: dense_4, units: 4}\n");
     expect_equal_on(given, kRowParallel);
     EXPECT_GT(difference_without(given, kRowParallel[0], is_forward), kSeen);
   }
 }
 
 TEST(Faults, fault_04_row_parallel_bias_is_added_once_and_its_gradient_is_whole) {
-  const auto given =
-      make_case("{x: {shape: [6]}}", hidden() + fmt::format("    - Dense: {{name: dense_2, units: 8, {}}}\n"
-                                                            "    - Dense: {{name: dense_3, units: 4}}\n",
-                                                            kBias));
+  const auto given = make_case("{x: {shape: [6]}}", two_products(kBias, "") +
+                                                        "    - Add: {name: add, inputs: [dense_2, dense_3]}\n"
+                                                        "    - Dense: {name: dense_4, units: 4}\n");
   expect_equal_on(given, kRowParallel);
   EXPECT_GT(difference_without(given, kRowParallel[2], is_gradient), kSeen);
 }
@@ -104,17 +116,22 @@ TEST(Faults, fault_06_a_norm_over_a_split_dimension_knows_the_distance_of_its_sh
             kSeen);
 }
 
+/// Two layers, the first split by columns and the second by rows.
+constexpr auto kTwoLayers = "{dense_1/kernel: [null, model], dense_1/bias: [model], dense_2/kernel: [model, null]}";
+const std::vector<Mesh> kTensorParallel{model_parallel(2, "[2]", "[model]", "null", kTwoLayers),
+                                        model_parallel(4, "[2, 2]", "[data, model]", "data", kTwoLayers)};
+
 /// Layouts among which some split a gradient and some replicate it.
 const std::vector<Mesh> kLayouts{
     data_parallel(2),
     data_parallel(4),
-    kRowParallel[0],
-    kRowParallel[2],
+    kTensorParallel[0],
+    kTensorParallel[1],
     model_parallel(4, "[4]", "[data]", "data", "{dense_1/kernel: [null, data], dense_2/kernel: [data, null]}"),
     model_parallel(4, "[2, 2]", "[data, model]", "[data, model]", "{dense_1/kernel: [null, [model, data]]}"),
     with_zero(data_parallel(2), 1),
     with_zero(data_parallel(4), 2),
-    with_zero(kRowParallel[2], 3)};
+    with_zero(kTensorParallel[1], 3)};
 
 test::Case clipped() {
   return make_case("{x: {shape: [6]}}", hidden() + fmt::format("    - Dense: {{name: dense_2, units: 8, {}}}\n", kBias),
@@ -167,7 +184,7 @@ TEST(Faults, fault_09_a_mean_divides_by_the_global_count) {
                          "{SparseCategoricalCrossentropy: {from_logits: true, ignore_class: 1}}");
   given.classes = 4;
   const std::vector<Mesh> meshes{data_parallel(2), data_parallel(3), data_parallel(4), with_zero(data_parallel(4), 2),
-                                 kRowParallel[2]};
+                                 kTensorParallel[1]};
   expect_equal_on(given, meshes);
   given.sample_weight = true;
   expect_equal_on(given, meshes);
