@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "device/device.h"
@@ -14,7 +15,7 @@ struct CpuFeatures {
   std::string onednn;         // "2.6.3"
   std::string openblas;       // "0.3.21"
   std::string openblas_core;  // the kernels it picked when it was loaded: "Zen"
-  int cores = 1;              // that this process may run on (its affinity mask)
+  std::set<int> cores;        // that this process may run on
 
   bool operator==(const CpuFeatures&) const = default;
 };

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <sched.h>
 #include <set>
 #include <unistd.h>
 
@@ -40,16 +39,6 @@ struct RankFacts {
     return facts;
   }
 };
-
-std::set<int> allowed_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  std::set<int> cores;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &mask)) cores.insert(core);
-  return cores;
-}
 
 int default_threads(const comm::World& world, int cores) {
   if (const char* text = std::getenv("OMP_NUM_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
@@ -111,7 +100,7 @@ std::vector<std::string> crowded_hosts(const std::vector<RankFacts>& ranks) {
 Launch agree_on_launch(comm::World& world, bool allow_mixed, int threads) {
   const auto features = device::cpu_features();
   RankFacts own{world.host(),           features.isa, features.onednn, features.openblas,
-                features.openblas_core, threads,      allowed_cores()};
+                features.openblas_core, threads,      features.cores};
   const auto cores = static_cast<int>(own.cores.size());
   if (threads == 0) own.threads = default_threads(world, cores);
 

@@ -51,7 +51,7 @@ TEST(CudaDevice, ThatIsNotBuiltIsOneSentence) {
 TEST(CpuFeatures, NameWhatResultsDependOn) {
   const auto f = cpu_features();
   EXPECT_GE(isa_rank(f.isa), 0);
-  EXPECT_GE(f.cores, 1);
+  EXPECT_FALSE(f.cores.empty());
   for (const auto& text : {f.model, f.onednn, f.openblas, f.openblas_core}) EXPECT_FALSE(text.empty());
   EXPECT_LT(isa_rank("sse4"), isa_rank("avx3"));
   EXPECT_THROW(isa_rank("mmx"), Error);

@@ -1,6 +1,8 @@
 #include <array>
 #include <fstream>
+#include <omp.h>
 #include <sched.h>
+#include <vector>
 
 #include <cblas.h>
 #include <dnnl.hpp>
@@ -30,11 +32,21 @@ std::string openblas_version() {  // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
   return config.substr(start, config.find(' ', start) - start);
 }
 
-int cores() {
+// Where OMP_PROC_BIND binds this thread, its own mask is one place: OpenMP's places say where its team may run.
+std::set<int> cores() {
+  std::set<int> cores;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> ids(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    cores.insert(ids.begin(), ids.end());
+  }
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
+  if (cores.empty() && sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) cores.insert(core);
+  if (cores.empty()) cores.insert(0);
+  return cores;
 }
 
 }  // namespace

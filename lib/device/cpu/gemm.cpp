@@ -25,16 +25,20 @@ std::int64_t gemm_scratch_bytes(const MatmulShape& s) {
 }
 
 std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads) {
+  const auto products = shape.m * shape.n * shape.k;
+  constexpr std::int64_t kTiny = 1 << 16, kSmall = 1 << 22;  // where one thread is surely, perhaps the fastest
   std::vector<std::string> names;
   if (!openblas_excluded()) {
     const bool wide = shape.n >= shape.m;
-    names.push_back(wide ? openblas_name(1, threads) : openblas_name(threads, 1));
-    for (int rows = 1; rows <= threads; ++rows)
-      if (threads % rows == 0 && openblas_name(rows, threads / rows) != names[0])
-        names.push_back(openblas_name(rows, threads / rows));
-    if (names.size() > 4) names.resize(4);
-    constexpr std::int64_t kSmall = 1 << 22;  // products: what several threads may be slower at than one
-    if (threads > 1 && shape.m * shape.n * shape.k < kSmall) names.push_back(openblas_name(1, 1));
+    const auto split = [&](int parts) { return wide ? openblas_name(1, parts) : openblas_name(parts, 1); };
+    constexpr int kPieces = 8;  // a thread: one that the system interrupts holds up a piece only
+    if (threads > 1 && products < kTiny) names.push_back(openblas_name(1, 1));
+    if (threads > 1 && std::max(shape.m, shape.n) >= 128 * kPieces) names.push_back(split(kPieces * threads));
+    names.push_back(split(threads));
+    for (int rows = 1; rows <= threads && names.size() < 5; ++rows)
+      if (const auto name = openblas_name(rows, threads / rows); threads % rows == 0 && name != split(threads))
+        names.push_back(name);
+    if (threads > 1 && products >= kTiny && products < kSmall) names.push_back(openblas_name(1, 1));
   }
   names.emplace_back(kOneDnnSgemm);
   const bool empty = shape.m * shape.n * shape.k == 0;

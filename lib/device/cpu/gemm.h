@@ -43,7 +43,8 @@ struct GemmSpec {
 /// Working memory that any implementation has for a shape: enough for a packed copy of the operands, up to 16 MiB.
 std::int64_t gemm_scratch_bytes(const MatmulShape& shape);
 
-/// Names of the implementations worth timing for a shape; the first is the one taken untimed.
+/// Names of the implementations worth timing for a shape, what is to be preferred of equals first; the first is taken
+/// untimed.
 std::vector<std::string> gemm_candidates(const MatmulShape& shape, int threads);
 
 /// Whether the implementation adds a bias and applies relu itself.
@@ -56,7 +57,7 @@ std::unique_ptr<Gemm> make_onednn_gemm(const GemmSpec& spec, Context& context);
 /// Working memory of that for a shape, whatever is fused.
 std::int64_t onednn_scratch_bytes(const MatmulShape& shape, int threads);
 std::unique_ptr<Gemm> make_onednn_sgemm(const GemmSpec& spec, Context& context);
-/// The result is cut into row_parts x column_parts, one a thread.
+/// The result is cut into row_parts x column_parts, which the threads take one after another.
 std::unique_ptr<Gemm> make_openblas_gemm(const GemmSpec& spec, int row_parts, int column_parts, Context& context);
 
 /// OpenBLAS's own threads would stand beside OpenMP's on the same cores: it computes on the caller's thread alone.

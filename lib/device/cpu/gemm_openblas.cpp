@@ -29,9 +29,9 @@ class OpenBlasGemm final : public Gemm {
       : spec_(spec), row_parts_(row_parts), column_parts_(column_parts), threads_(threads) {}
 
   void run(const GemmOperands& o, Epilogue* epilogue) override {
-    parallel_for(threads_, row_parts_ * column_parts_, 1, [&](std::int64_t first, std::int64_t last) {
-      for (auto p = first; p < last; ++p) run_part(o, epilogue, p);
-    });
+    if (row_parts_ * column_parts_ == 1) return run_part(o, epilogue, 0, 0);
+    parallel_pieces(threads_, row_parts_ * column_parts_,
+                    [&](std::int64_t part, int thread) { run_part(o, epilogue, part, thread); });
   }
 
  private:
@@ -39,7 +39,7 @@ class OpenBlasGemm final : public Gemm {
     return part == parts ? size : size * part / parts / kTile * kTile;
   }
 
-  void run_part(const GemmOperands& o, Epilogue* epilogue, std::int64_t part) const {
+  void run_part(const GemmOperands& o, Epilogue* epilogue, std::int64_t part, int thread) const {
     const auto& [m, n, k, transpose_a, transpose_b] = spec_.shape;
     const auto r = part / column_parts_, c = part % column_parts_;
     const auto row = cut(m, r, row_parts_), row_end = cut(m, r + 1, row_parts_);
@@ -50,7 +50,7 @@ class OpenBlasGemm final : public Gemm {
                 o.a + (transpose_a ? row : row * k), static_cast<blasint>(transpose_a ? m : k),
                 o.b + (transpose_b ? col * k : col), static_cast<blasint>(transpose_b ? k : n), o.beta,
                 o.y + row * n + col, static_cast<blasint>(n));
-    if (epilogue != nullptr) epilogue->run(row, row_end, col, col_end, static_cast<int>(part));
+    if (epilogue != nullptr) epilogue->run(row, row_end, col, col_end, thread);
   }
 
   GemmSpec spec_;
@@ -61,8 +61,6 @@ class OpenBlasGemm final : public Gemm {
 }  // namespace
 
 std::unique_ptr<Gemm> make_openblas_gemm(const GemmSpec& spec, int row_parts, int column_parts, Context& context) {
-  TESSERA_CHECK(row_parts * column_parts <= context.threads, "{} x {} parts for {} threads", row_parts, column_parts,
-                context.threads);
   return std::make_unique<OpenBlasGemm>(spec, row_parts, column_parts, context.threads);
 }
 

@@ -153,7 +153,10 @@ bool choose_matmul(const KernelSpec& spec, Context& context) {
   }
   const auto names = gemm_candidates(shape, context.threads);
   const auto seconds = time_gemms(names, part, context);
-  context.choices.set(shape, names[std::min_element(seconds.begin(), seconds.end()) - seconds.begin()]);
+  constexpr double kEqual = 1.02;
+  const auto least = *std::min_element(seconds.begin(), seconds.end());
+  const auto chosen = std::find_if(seconds.begin(), seconds.end(), [&](double s) { return s <= least * kEqual; });
+  context.choices.set(shape, names[static_cast<std::size_t>(chosen - seconds.begin())]);
   return true;
 }
 

@@ -30,6 +30,15 @@ void parallel_parts(int threads, std::int64_t n, std::int64_t grain, const F& f)
   });
 }
 
+/// f(index, thread) for each index of [0, n), handed out one by one to whichever thread is free: for few, long and
+/// equal pieces of work, so that a thread that the system interrupts holds up one of them only. f must not depend on
+/// thread.
+template <class F>
+void parallel_pieces(int threads, std::int64_t n, const F& f) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (std::int64_t i = 0; i < n; ++i) f(i, omp_get_thread_num());
+}
+
 /// Elements below which a thread is not worth waking: about 10 us of work.
 inline constexpr std::int64_t kGrain = 1 << 14;
 
