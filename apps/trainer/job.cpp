@@ -1,9 +1,11 @@
 #include "job.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
+#include "comm/mpi/launcher.h"
 #include "core/text.h"
 #include "train/agree.h"
 #include "train/launch.h"
@@ -12,6 +14,17 @@ namespace tessera::trainer {
 
 std::unique_ptr<comm::World> open_world(int* argc, char*** argv) {
   return train::launched_by_mpi() ? comm::make_mpi_world(argc, argv) : comm::make_self_world();
+}
+
+void check_launcher(comm::World& world) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  train::agree(world, [&] {
+    const auto mismatch = comm::launcher_mismatch(world.size(), variable);
+    if (!mismatch.empty()) throw Error(ExitCode::kConfig, mismatch);
+  });
 }
 
 config::Spec load_spec(const Options& options, comm::World& world) {
@@ -35,22 +48,23 @@ std::int64_t planned_ranks(const Options& options, const config::Spec& spec, con
   std::int64_t ranks = 1;
   for (const auto size : spec.distribution.mesh_shape) {
     if (size < 1)
-      fail(ExitCode::kConfig, "{}: the mesh has a size of {}; say for how many ranks with --ranks N", options.config,
-           size);
+      fail_at(spec.distribution.mesh_pos, ExitCode::kConfig,
+              "the mesh has a size of {}; say for how many ranks with --ranks N", size);
     ranks *= size;
   }
   return ranks;
 }
 
 config::Spec with_weights(const Options& options, config::Spec spec, comm::World& world) {
-  if (!options.weights.empty()) {
-    spec.model.load_weights = options.weights;
-    return spec;
-  }
+  const auto use = [&](const std::string& file) {
+    spec.model.load_weights = file;
+    spec.model.load_weights_pos = {};
+    return std::move(spec);
+  };
+  if (!options.weights.empty()) return use(options.weights);
   const auto trained = std::filesystem::path(run_folder(spec)) / "final.safetensors";
-  if (world.broadcast(std::filesystem::exists(trained) ? "1" : "0", 0) == "1")
-    spec.model.load_weights = trained.string();
-  else if (spec.model.load_weights.empty())
+  if (world.broadcast(std::filesystem::exists(trained) ? "1" : "0", 0) == "1") return use(trained.string());
+  if (spec.model.load_weights.empty())
     fail(ExitCode::kCheckpoint,
          "there are no weights: {} is not there and model.load_weights is not given; train first, or give "
          "--weights FILE",

@@ -19,9 +19,10 @@ const std::map<std::string, Verb> kVerbs{
     {"predict", trainer::predict},   {"devices", trainer::devices}, {"schema", trainer::schema},
 };
 
-/// Whether this process is the one that speaks, before the world is open.
-bool speaks() {
-  for (const auto* const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+/// Whether this process speaks for its job, as the launcher numbers it: processes that MPI does not bring together are
+/// all rank 0 of a world of their own. Before MPI begins: it sets these variables too.
+bool speaks_for_job() {
+  for (const auto* const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
   return true;
 }
@@ -32,13 +33,16 @@ int finish(const Error& error, bool print) {
 }
 
 /// What reaches this place as an Error is the Error of all ranks (train/agree.h); anything else is this rank's alone.
-int run(const trainer::Options& options, comm::World& world) {
+/// The command line is read when the world is open: a rank that ends before it has ends the job, unsaid.
+int run(int argc, char** argv, comm::World& world, bool speaks) {
   std::string sentence = "unknown exception";
   auto code = ExitCode::kInternal;
   try {
-    return static_cast<int>(kVerbs.at(options.verb)(options, world));
+    trainer::check_launcher(world);
+    const auto options = trainer::parse_options(argc, argv, world.rank() == 0);
+    return options ? static_cast<int>(kVerbs.at(options->verb)(*options, world)) : 0;
   } catch (const Error& error) {
-    return finish(error, world.rank() == 0);
+    return finish(error, world.rank() == 0 && speaks);
   } catch (const std::bad_alloc&) {
     code = ExitCode::kOutOfMemory;
     sentence = "out of host memory";
@@ -53,15 +57,12 @@ int run(const trainer::Options& options, comm::World& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool speaks = speaks_for_job();
   std::unique_ptr<comm::World> world;
-  trainer::Options options;
   try {
-    bool done = false;
-    options = trainer::parse_options(argc, argv, done);
-    if (done) return 0;
     world = trainer::open_world(&argc, &argv);
   } catch (const Error& error) {
-    return finish(error, speaks());
+    return finish(error, speaks);
   }
-  return run(options, *world);
+  return run(argc, argv, *world, speaks);
 }

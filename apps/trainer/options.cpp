@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <charconv>
 #include <filesystem>
 #include <iostream>
 
@@ -29,6 +30,16 @@ void insert_default_verb(std::vector<std::string>& words) {
   words.insert(words.begin(), "train");
 }
 
+CLI::Validator positive() {
+  return {[](std::string& text) {
+            std::int64_t value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            const bool whole = error == std::errc() && end == text.data() + text.size();
+            return whole && value > 0 ? "" : "must be a positive whole number, found '" + text + "'";
+          },
+          "POSITIVE"};
+}
+
 void add_options(CLI::App& verb, const std::string& name, Options& o) {
   if (name != "devices" && name != "schema") {
     verb.add_option("CONFIG", o.config, "the YAML file")->required();
@@ -36,12 +47,12 @@ void add_options(CLI::App& verb, const std::string& name, Options& o) {
         ->allow_extra_args(false);
   }
   if (name == "plan" || name == "advise" || name == "validate")
-    verb.add_option("--ranks", o.ranks, "plan for this number of ranks")->check(CLI::PositiveNumber);
+    verb.add_option("--ranks", o.ranks, "plan for this number of ranks")->check(positive());
   if (name != "train" && name != "validate" && name != "schema" && name != "predict")
     verb.add_flag("--json", o.json, "print JSON to standard output");
   if (name == "plan") verb.add_flag("--explain", o.explain, "say for each collective what was chosen and rejected");
   if (name == "advise" || name == "devices") verb.add_flag("--measure", o.measure, "measure instead of predicting");
-  if (name == "verify") verb.add_option("--steps", o.steps, "training steps to compare")->check(CLI::PositiveNumber);
+  if (name == "verify") verb.add_option("--steps", o.steps, "training steps to compare")->check(positive());
   if (name == "evaluate" || name == "predict") {
     verb.add_option("--weights", o.weights, "a safetensors file");
     verb.add_option("--data", o.data, "train, validation or test")
@@ -64,9 +75,24 @@ std::string about(const std::string& verb) {
   return "list layers, losses, metrics and optimizers with their arguments";
 }
 
+/// For the first word that its verb doesn't take.
+[[noreturn]] void fail_unexpected(const CLI::App& app) {
+  for (const auto* verb : app.get_subcommands()) {
+    const auto words = verb->remaining();
+    if (words.empty()) continue;
+    std::vector<std::string> known;
+    for (const auto* option : verb->get_options())
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+    fail(ExitCode::kConfig, "{} does not take '{}'{}; `trainer {} --help` lists its options", verb->get_name(),
+         words[0], did_you_mean(words[0], known), verb->get_name());
+  }
+  fail(ExitCode::kConfig, "'{}' was not expected; `trainer --help` lists verbs and options",
+       join(app.remaining(), " "));
+}
+
 }  // namespace
 
-Options parse_options(int argc, char** argv, bool& done) {
+std::optional<Options> parse_options(int argc, char** argv, bool speak) {
   std::vector<std::string> words(argv + 1, argv + argc);
   insert_default_verb(words);
 
@@ -90,11 +116,11 @@ Options parse_options(int argc, char** argv, bool& done) {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 takes them
     app.parse(reversed);
   } catch (const CLI::Success& success) {
-    done = true;
-    if (version)
-      print_version();
-    else
-      app.exit(success, std::cout, std::cerr);
+    if (speak && version) print_version();
+    if (speak && !version) app.exit(success, std::cout, std::cerr);
+    return std::nullopt;
+  } catch (const CLI::ExtrasError&) {
+    fail_unexpected(app);
   } catch (const CLI::ParseError& error) {
     fail(ExitCode::kConfig, "{}; `trainer --help` lists verbs and options", error.what());
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Options {
   bool json = false, explain = false, measure = false, allow_mixed = false;
 };
 
-/// Throws Error (config) with a sentence for what is not understood. Help and version print and set `done`.
-Options parse_options(int argc, char** argv, bool& done);
+/// Throws Error (config) with a sentence for what is not understood. nullopt: help or version was asked for; if
+/// `speak`, it was printed.
+std::optional<Options> parse_options(int argc, char** argv, bool speak);
 
 }  // namespace tessera::trainer

@@ -146,7 +146,7 @@ class MpiWorld final : public World {
     if (control_->aborting.exchange(1) == 0) {
       say_failed();
       const auto me = watch_.name_of(rank()) + ": ";
-      std::fprintf(stderr, "%s%s\n", sentence.starts_with(me) ? "" : me.c_str(), sentence.c_str());
+      std::fprintf(stderr, "error: %s%s\n", sentence.starts_with(me) ? "" : me.c_str(), sentence.c_str());
       std::fflush(nullptr);
       MPI_Abort(MPI_COMM_WORLD, exit_code);
     } else {

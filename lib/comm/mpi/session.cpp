@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "comm/host.h"
-#include "comm/mpi/launcher.h"
 #include "core/error.h"
 
 namespace tessera::comm {
@@ -51,11 +50,6 @@ Session::Session(int* argc, char*** argv, int ranks_per_node) {
   rank = rank_in(world);
   size = size_of(world);
   host = host_name();
-  const auto mismatch = launcher_mismatch(size, environment);
-  if (!mismatch.empty()) {
-    if (size == 1) MPI_Finalize();  // nobody to wait for
-    throw Error(ExitCode::kConfig, mismatch);
-  }
   if (level < MPI_THREAD_SERIALIZED) {
     fail(ExitCode::kConfig, "this MPI does not support threads (MPI_THREAD_SERIALIZED): use another build of Open MPI");
   }

@@ -35,7 +35,7 @@ class SelfWorld final : public World {
   bool any(bool flag) override { return flag; }
 
   [[noreturn]] void abort(int exit_code, const std::string& sentence) override {
-    std::fprintf(stderr, "%s\n", sentence.c_str());
+    std::fprintf(stderr, "error: %s\n", sentence.c_str());
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }
