@@ -104,6 +104,15 @@ Candidate plan_candidate(const Trial& trial, const partition::Hardware& hardware
   return candidate;
 }
 
+/// What the ways before `simplest` need, which don't fit; the first two hold the whole model on every device.
+std::string too_large(const Advice& advice, std::size_t simplest) {
+  std::vector<std::string> needs;
+  for (std::size_t c = 0; c < simplest; ++c)
+    needs.push_back(fmt::format("{} needs {}", advice.candidates[c].name,
+                                human_bytes(static_cast<double>(advice.candidates[c].bytes))));
+  return fmt::format("{}: {}.", simplest > 1 ? "No replica fits" : "Too large", join(needs));
+}
+
 double milliseconds(const Candidate& c) { return c.measured_ms.value_or(c.step_ms); }
 
 void add_verdict(Advice& advice) {
@@ -114,6 +123,8 @@ void add_verdict(Advice& advice) {
     if (advice.candidates[static_cast<std::size_t>(c)].fits) advice.simplest = c;
   const auto limit = advice.memory_limit == kUnlimited ? std::string("no limit")
                                                        : human_bytes(static_cast<double>(advice.memory_limit));
+  const auto before = advice.simplest < 0 ? advice.candidates.size() : static_cast<std::size_t>(advice.simplest);
+  if (before > 0) verdict.push_back(too_large(advice, before));
   if (advice.simplest < 0) {
     verdict.push_back(fmt::format("None of these fits into {} a device ({}). Use more ranks, or shard more variables.",
                                   limit, advice.limit_from));
@@ -153,7 +164,7 @@ void add_verdict(Advice& advice) {
 }  // namespace
 
 Advice advise(const config::Spec& spec, std::int64_t ranks) {
-  const auto hardware = partition::load_hardware(spec.hardware.empty() ? "cpu" : spec.hardware);
+  const auto hardware = hardware_of(spec);
   Advice advice;
   const auto available = available_bytes();
   const bool by_profile = !spec.hardware.empty() && hardware.memory_bytes > 0;
