@@ -11,7 +11,7 @@ namespace tessera::trainer {
 ExitCode advise(const Options& options, comm::World& world) {
   const auto spec = load_spec(options, world);
   if (!spec.compile.present)
-    fail(ExitCode::kConfig, "{}: there is no `compile:`; advise compares training steps", spec.file);
+    fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; advise compares training steps");
   if (options.measure && options.ranks > 0 && options.ranks != world.size())
     fail(ExitCode::kConfig, "--measure runs on the ranks of the job ({}), not on --ranks {}; use mpirun -np {}",
          world.size(), options.ranks, options.ranks);

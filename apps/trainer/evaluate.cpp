@@ -12,7 +12,7 @@ namespace tessera::trainer {
 ExitCode evaluate(const Options& options, comm::World& world) {
   const auto spec = with_weights(options, load_spec(options, world), world);
   if (!spec.compile.present)
-    fail(ExitCode::kConfig, "{}: there is no `compile:`; say which loss and metrics to evaluate", spec.file);
+    fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; say which loss and metrics to evaluate");
   train::Session session(spec, world, session_options(options, {"evaluate"}));
   print_warnings(world, session.warnings());
   const auto on = data_name(options, spec);

@@ -36,7 +36,7 @@ void begin_folder(const std::filesystem::path& folder, const train::Session& ses
 ExitCode train(const Options& options, comm::World& world) {
   const auto spec = load_spec(options, world);
   if (!spec.compile.present)
-    fail(ExitCode::kConfig, "{}: there is no `compile:`; say with which optimizer and loss to train", spec.file);
+    fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; say with which optimizer and loss to train");
   train::SignalFlag signal;
   std::vector<std::string> programs{"train"};
   if (spec.data.contains("validation")) programs.emplace_back("evaluate");

@@ -22,7 +22,8 @@ ExitCode validate(const Options& options, comm::World& world) {
         fail(ExitCode::kInternal, "the plan of program {} is not sound: {}", name, violation);
     const auto& model = planned.models.at(spec.compile.present ? "train" : "predict");
     for (const auto& [on, data] : spec.data) data::Dataset(data, train::fields_of(model.main, data), spec.seed);
-    if (!spec.model.load_weights.empty()) train::check_weights(planned.plan, spec.model.load_weights);
+    if (!spec.model.load_weights.empty())
+      train::check_weights(planned.plan, spec.model.load_weights, spec.model.load_weights_pos);
     warnings = planned.plan.warnings;
   });
   print_warnings(world, warnings);

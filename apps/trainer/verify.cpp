@@ -11,7 +11,7 @@ namespace tessera::trainer {
 ExitCode verify(const Options& options, comm::World& world) {
   const auto spec = load_spec(options, world);
   if (!spec.compile.present)
-    fail(ExitCode::kConfig, "{}: there is no `compile:`; verify compares training steps", spec.file);
+    fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; verify compares training steps");
   const auto result = train::verify(spec, world, session_options(options, {}), options.steps);
   if (world.rank() == 0) {
     if (options.json)

@@ -184,9 +184,14 @@ void read_top(const Node& root, const std::string& folder, Spec& spec) {
     spec.output_dir = output_dir->as_text("output_dir");
     refuse_bad_path(spec.output_dir, output_dir->pos, "output_dir");
   }
-  if (const Node* device = root.find("device")) spec.device = read_device(*device);
-  if (const Node* hardware = root.find("hardware"); hardware != nullptr && !hardware->is_null())
+  if (const Node* device = root.find("device")) {
+    spec.device = read_device(*device);
+    spec.device_pos = device->pos;
+  }
+  if (const Node* hardware = root.find("hardware"); hardware != nullptr && !hardware->is_null()) {
     spec.hardware = read_hardware(*hardware, folder);
+    spec.hardware_pos = hardware->pos;
+  }
 }
 
 }  // namespace
@@ -220,6 +225,7 @@ Spec parse_spec(const std::string& text, const std::string& file, const std::vec
                "the config");
   Spec spec;
   spec.file = file;
+  spec.pos = root.pos;
   const auto folder = fs::path(file).parent_path().string();
   const auto section = [&](const char* key) {
     Node absent;

@@ -94,6 +94,7 @@ struct Spec {
   std::string output_dir = "runs";
   std::string device = "auto";
   std::string hardware;  // "" if not given
+  SourcePos pos, device_pos, hardware_pos;
   ModelSpec model;
   DistributionSpec distribution;
   CompileSpec compile;

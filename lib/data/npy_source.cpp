@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/placed.h"
 #include "data/cast.h"
 #include "data/npy.h"
 #include "data/runs.h"
@@ -83,12 +84,7 @@ bool same_sample(Shape a, Shape b) {
 }  // namespace
 
 std::unique_ptr<Source> npy_source(const std::string& path, const Field& field, const SourcePos& pos) {
-  std::unique_ptr<NpySource> source;
-  try {
-    source = std::make_unique<NpySource>(path, field);
-  } catch (const Error& error) {
-    fail_at(pos, error.code(), "{}", error.what());
-  }
+  auto source = placed(pos, [&] { return std::make_unique<NpySource>(path, field); });
   const auto& shape = source->header().shape;
   if (shape.empty()) fail_at(pos, ExitCode::kData, "{} holds one number; its first dimension must count samples", path);
   if (shape[0] == 0) fail_at(pos, ExitCode::kData, "{} has no rows; give at least one sample", path);

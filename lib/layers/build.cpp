@@ -92,7 +92,7 @@ class ModelBuilder {
 
   void add_training(const std::vector<std::string>& outputs) {
     if (!spec_.compile.present)
-      fail(ExitCode::kConfig, "{}: training and evaluation need 'compile' with an optimizer and a loss", spec_.file);
+      fail_at(spec_.pos, ExitCode::kConfig, "training and evaluation need 'compile' with an optimizer and a loss");
     if (outputs.size() > 1)
       fail_at(spec_.model.pos, ExitCode::kConfig,
               "the model has {} outputs, but a loss of several outputs is not supported; keep one in 'outputs'",

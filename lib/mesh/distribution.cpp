@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/placed.h"
 #include "core/text.h"
 
 namespace tessera::mesh {
@@ -13,11 +14,7 @@ namespace {
 using config::DistributionSpec;
 
 DeviceMesh make_mesh(const DistributionSpec& spec, std::int64_t ranks) {
-  try {
-    return {spec.mesh_shape, spec.axis_names, ranks};
-  } catch (const Error& error) {
-    fail_at(spec.mesh_pos, error.code(), "{}", error.what());
-  }
+  return placed(spec.mesh_pos, [&] { return DeviceMesh(spec.mesh_shape, spec.axis_names, ranks); });
 }
 
 Axis find_axis(const DeviceMesh& mesh, const std::string& name, const SourcePos& pos, const std::string& what) {

@@ -57,24 +57,9 @@ void set_main_sources(SolverInput& input, const mesh::Distribution& distribution
   std::map<std::string, int> last;
   for (const auto& node : input.graph->nodes())
     if (node.kind == graph::NodeKind::kOp && !node.prologue) last[node.layer] = node.id;
-  for (const auto& [layer, rule] : distribution.output_layout_map) {
-    const auto it = last.find(layer);
-    if (it == last.end()) continue;
-    const auto& shape = input.graph->node(it->second).shape();
-    if (rule.dims.size() != shape.size())
-      fail_at(rule.pos, ExitCode::kConfig,
-              "output_layout_map rule '{}' has {} dimensions, but the output of {} is {}; write one entry a dimension, "
-              "null where it isn't split",
-              rule.key, rule.dims.size(), layer, tessera::to_string(shape));
-    mesh::Layout layout;
-    layout.dims = rule.dims;
-    if (!mesh::is_even(layout, distribution.mesh, shape))
-      fail_at(rule.pos, ExitCode::kConfig,
-              "output_layout_map rule '{}': the output of {} {} does not divide over the mesh {}", rule.key, layer,
-              tessera::to_string(shape), mesh::to_string(distribution.mesh));
-    for (auto& dim : layout.dims) std::erase_if(dim, [&](mesh::Axis a) { return distribution.mesh.size(a) == 1; });
-    input.pins[it->second] = to_placement(layout);
-  }
+  for (const auto& [layer, node] : last)
+    if (const auto layout = mesh::output_layout(distribution, layer, input.graph->node(node).shape()))
+      input.pins[node] = to_placement(*layout);
 }
 
 void set_update_sources(SolverInput& input, const std::map<std::string, SolverInput::SourceLayouts>& weights,

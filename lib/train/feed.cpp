@@ -56,7 +56,7 @@ Feed::Feed(Session& session, const std::string& program, const std::string& on, 
   agree(session.world(), [&] {
     const auto data = spec.data.find(on);
     if (data == spec.data.end())
-      fail(ExitCode::kConfig, "{}: there is no `data: {}:`; say where its rows are", spec.file, on);
+      fail_at(spec.pos, ExitCode::kConfig, "there is no `data: {}:`; say where its rows are", on);
     const auto fields = fields_of(graph, data->second);
     const auto has = [&](const std::string& key) {
       return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.key == key; });

@@ -1,7 +1,9 @@
 #include "train/planning.h"
 
 #include <numeric>
+#include <set>
 
+#include "core/placed.h"
 #include "data/loader.h"
 #include "layers/build.h"
 #include "runtime/scratch.h"
@@ -24,7 +26,25 @@ bool has_sample_weight(const config::Spec& spec, const std::string& program) {
   return false;
 }
 
+/// Layout rules that match nothing: an error, or the warnings that `unmatched_rules: warn` asks for.
+std::vector<std::string> unmatched_rules(const config::Spec& spec, const Planning& planning) {
+  std::set<std::string> weights;
+  for (const auto& [program, model] : planning.models)
+    for (const auto& node : model.main.nodes())
+      if (node.variable && node.variable->role == graph::VariableRole::kWeight) weights.insert(node.name);
+  std::vector<std::string> layers, inputs;
+  for (const auto& layer : spec.model.layers) layers.push_back(layer.name);
+  for (const auto& input : spec.model.inputs) inputs.push_back(input.name);
+  inputs.insert(inputs.end(), {"y", "sample_weight"});
+  return mesh::check_rules(planning.distribution, {weights.begin(), weights.end()}, layers, inputs);
+}
+
 }  // namespace
+
+partition::Hardware hardware_of(const config::Spec& spec) {
+  return placed(spec.hardware_pos,
+                [&] { return partition::load_hardware(spec.hardware.empty() ? "cpu" : spec.hardware); });
+}
 
 std::vector<std::string> possible_programs(const config::Spec& spec) {
   if (!spec.compile.present) return {"predict"};
@@ -51,7 +71,7 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
 
   partition::PlanRequest request;
   request.distribution = &planning.distribution;
-  request.hardware = partition::load_hardware(spec.hardware.empty() ? "cpu" : spec.hardware);
+  request.hardware = hardware_of(spec);
   if (spec.hardware.empty()) request.hardware.memory_bytes = 0;
   request.micro_batches = micro_batches;
   request.explain = options.explain;
@@ -66,7 +86,9 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
         {mode, planning.batch_rows / parts, parts, mode != layers::Mode::kPredict && has_sample_weight(spec, program)});
     request.models.emplace_back(program, &planning.models[program]);
   }
+  const auto unmatched = unmatched_rules(spec, planning);
   planning.plan = partition::make_plan(request);
+  planning.plan.warnings.insert(planning.plan.warnings.begin(), unmatched.begin(), unmatched.end());
   return planning;
 }
 

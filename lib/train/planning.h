@@ -26,10 +26,14 @@ struct Planning {
   partition::Plan plan;
 };
 
+/// The profile or file that `hardware:` names, cpu by default. Throws Error (config) with the place.
+partition::Hardware hardware_of(const config::Spec& spec);
+
 /// The programs that a spec can have: "predict" always, the others where it has `compile`.
 std::vector<std::string> possible_programs(const config::Spec& spec);
 
-/// Builds the graphs for `ranks` ranks and plans them. The same on every rank. Throws Error (config, out of memory).
+/// Builds the graphs for `ranks` ranks and plans them. The same on every rank. Throws Error (config, out of memory),
+/// also for layout rules that match nothing, unless `unmatched_rules: warn` makes them warnings of the plan.
 Planning plan_run(const config::Spec& spec, std::int64_t ranks, const PlanningOptions& options);
 
 /// As above on a given distribution instead of the spec's.

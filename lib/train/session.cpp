@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/placed.h"
 #include "core/text.h"
 #include "train/agree.h"
 #include "train/launch.h"
@@ -35,8 +36,9 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
 
   baseline_bytes_ = resident_bytes();
   agree(world, [&] {
-    device_ =
-        spec.device == "cuda" ? device::make_cuda_device(world.local_rank()) : device::make_cpu_device(launch.device);
+    device_ = spec.device == "cuda"
+                  ? placed(spec.device_pos, [&] { return device::make_cuda_device(world.local_rank()); })
+                  : device::make_cpu_device(launch.device);
   });
   or_end_job(world, [&] {
     executor_ = std::make_unique<runtime::Executor>(
@@ -44,7 +46,7 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
   });
   executor_->initialise_state();
   if (spec.model.load_weights.empty()) return;
-  for (const auto& name : load_weights(world, *executor_, spec.model.load_weights))
+  for (const auto& name : load_weights(world, *executor_, spec.model.load_weights, spec.model.load_weights_pos))
     warnings_.push_back(fmt::format("{} has '{}', which the model has not", spec.model.load_weights, name));
 }
 

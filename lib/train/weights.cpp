@@ -5,6 +5,7 @@
 
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "core/placed.h"
 #include "train/agree.h"
 
 namespace tessera::train {
@@ -42,9 +43,10 @@ void for_each_piece(const Box& box, DType dtype, const std::function<void(const 
 
 }  // namespace
 
-std::vector<std::string> load_weights(comm::World& world, runtime::Executor& executor, const std::string& file) {
+std::vector<std::string> load_weights(comm::World& world, runtime::Executor& executor, const std::string& file,
+                                      const SourcePos& pos) {
   std::vector<std::string> unused;
-  agree(world, [&] {
+  const auto load = [&] {
     const checkpoint::SafetensorsReader reader(file);
     unused = reader.require(tensor_specs(executor.plan()));
     const auto& mesh = executor.plan().mesh;
@@ -59,12 +61,13 @@ std::vector<std::string> load_weights(comm::World& world, runtime::Executor& exe
         executor.write_state(weight->variable.path, offset, bytes, host.data());
       });
     }
-  });
+  };
+  agree(world, [&] { placed(pos, load); });
   return unused;
 }
 
-void check_weights(const partition::Plan& plan, const std::string& file) {
-  checkpoint::SafetensorsReader(file).require(tensor_specs(plan));
+void check_weights(const partition::Plan& plan, const std::string& file, const SourcePos& pos) {
+  placed(pos, [&] { checkpoint::SafetensorsReader(file).require(tensor_specs(plan)); });
 }
 
 void save_weights(comm::World& world, runtime::Executor& executor, const std::string& file) {
