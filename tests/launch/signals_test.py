@@ -1,0 +1,74 @@
+"""Jobs that are killed or asked to end."""
+
+import os
+import shutil
+import signal
+import time
+import unittest
+
+import launch
+
+CONFIG = """\
+name: long
+model:
+  inputs: {x: {shape: [256]}}
+  layers: [{Dense: {units: 256}}]
+compile: {optimizer: adam, loss: mse}
+data:
+  train: {random: {samples: 4096}}
+fit: {epochs: 100000, batch_size: 64}
+"""
+
+
+class Signals(launch.Case):
+    def start(self, ranks):
+        """A job that has made some steps."""
+        self.write(CONFIG)
+        shutil.rmtree(self.folder / "runs", ignore_errors=True)
+        job = launch.Job(ranks, ["train", "config.yaml"], folder=self.folder)
+        metrics = self.folder / "runs/long/metrics.jsonl"
+        deadline = time.monotonic() + 30
+        while not metrics.exists() or metrics.read_text().count('"step"') < 5:
+            self.assertIsNone(job.process.poll(), "the job ended by itself")
+            self.assertLess(time.monotonic(), deadline, "the job did not start")
+            time.sleep(0.05)
+        return job
+
+    def test_a_killed_rank_ends_the_job_within_ten_seconds_with_a_sentence(self):
+        for victim in (0, 2):
+            with self.subTest(victim=victim):
+                job = self.start(4)
+                pids = job.rank_pids()
+                self.assertEqual(len(pids), 4)
+                start = time.monotonic()
+                os.kill(pids[victim], signal.SIGKILL)
+                result = job.wait(20)
+                self.assertLess(time.monotonic() - start, 10)
+                self.assertNotEqual(result.code, 0)
+                self.assertRegex(result.stderr, rf"rank {victim} .*(signal 9|ended|is gone)", str(result))
+                while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+                    self.assertLess(time.monotonic() - start, 10, "ranks were left behind")
+                    time.sleep(0.1)
+
+    def test_sigusr1_saves_and_asks_to_be_queued_again(self):
+        for ranks in (0, 0, 0, 0, 0, 0, 4):  # in the midst of whatever it computes
+            with self.subTest(ranks=ranks):
+                job = self.start(ranks)
+                job.process.send_signal(signal.SIGUSR1)
+                result = job.wait(20)
+                self.assertEqual((result.code, result.errors), (75, []), str(result))
+                end, = self.events("long", "end")
+                self.assertIs(end["interrupted"], True)
+                self.assertEqual(end["steps"], self.events("long", "step")[-1]["step"])
+                self.assertTrue((self.folder / "runs/long/final.safetensors").exists())
+
+    def test_sigint_and_sigterm_do_so_without_mpirun(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                job = self.start(0)
+                job.process.send_signal(number)
+                self.assertEqual(job.wait(20).code, 75)
+
+
+if __name__ == "__main__":
+    unittest.main()
