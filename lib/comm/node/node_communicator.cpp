@@ -72,7 +72,7 @@ bool NodeCommunicator::agree_on_direct(const Call& call, const Post& post) {
   const auto& [pieces, slots, size] = call.sequence;
   std::uint64_t places = 0xCBF29CE484222325ULL;
   bool inside = true;
-  const auto place = [&](const void* data, std::int64_t count) {
+  const auto place = [&, size = size](const void* data, std::int64_t count) {
     inside = inside && group_.in_region(data, count * size);
     if (inside) places = mixed(mixed(places, static_cast<std::uint64_t>(group_.region_offset(data))), 1);
   };
