@@ -3,8 +3,8 @@
 #   format     clang-format on all sources
 #   release    build, then all tests
 #   tidy       clang-tidy on the files that differ from origin/main or, without one, from the commit before
-#   asan       mesh, config and checkpoint tests under ASan and UBSan
-#   tsan       the thread communicator under TSan
+#   asan       mesh, config, checkpoint, data and runtime tests and 60 cases of mesh equality under ASan, LSan and UBSan
+#   tsan       the thread communicator and the executor with its communication thread under TSan
 #   fuzz       YAML, .npy and safetensors readers, FUZZ_SECONDS (60) each
 # The last line counts the stages: "passed N, failed N".
 set -uo pipefail
@@ -36,14 +36,17 @@ stage_tidy() {
 }
 
 stage_asan() {
-  scripts/build.sh asan mesh_test config_test checkpoint_test &&
-    ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error \
-      -R '^(mesh_test|config_test|checkpoint_test)$' -j "$jobs"
+  local tests=(mesh_test config_test checkpoint_test data_test runtime_test mesh_equality_test)
+  scripts/build.sh asan "${tests[@]}" &&
+    LSAN_OPTIONS=suppressions=$PWD/scripts/leaks.supp:print_suppressions=0 TESSERA_MESH_CASES=60 \
+      ctest --test-dir build/asan --output-on-failure --no-tests=error -R "^($(IFS='|'; echo "${tests[*]}"))\$" -j "$jobs"
 }
 
+# One OpenMP thread a rank: TSan does not see how GCC's OpenMP joins its threads.
 stage_tsan() {
-  scripts/build.sh tsan comm_test &&
-    TSAN_OPTIONS=halt_on_error=1 ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^comm_test$'
+  scripts/build.sh tsan comm_test runtime_test &&
+    OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 \
+      ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^(comm_test|runtime_test)$'
 }
 
 stage_fuzz() {
