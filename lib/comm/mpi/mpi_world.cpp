@@ -10,11 +10,11 @@
 #include <climits>
 
 #include "comm/mpi/check.h"
+#include "comm/mpi/multi_node_communicator.h"
 #include "comm/mpi/node_control.h"
-#include "comm/mpi/nodes_communicator.h"
 #include "comm/mpi/session.h"
 #include "comm/mpi/shared_window.h"
-#include "comm/node/node_communicator.h"
+#include "comm/node/shared_memory_communicator.h"
 #include "comm/self/self_communicator.h"
 #include "core/error.h"
 
@@ -204,14 +204,14 @@ class MpiWorld final : public World {
     TESSERA_CHECK(members != nullptr, "no shared memory left for another group of {} ranks", ranks.size());
     const bool crowded = is_crowded(local_size());
     NodeGroup local(members, local_own, local_node_ranks, local_world_ranks, memory_, watch_, crowded);
-    if (nodes.size() == 1) return std::make_unique<NodeCommunicator>(std::move(local), counters_);
+    if (nodes.size() == 1) return std::make_unique<SharedMemoryCommunicator>(std::move(local), counters_);
     constexpr std::int64_t kTags = 32767;  // what every MPI has
     std::int64_t tag = 0;
     for (const auto world_rank : ranks) tag = (tag * 31 + world_rank + 1) % kTags;
     if (message_memory_ == nullptr) message_memory_ = std::make_unique<MessageMemory>(kStagingBytes);
-    return std::make_unique<NodesCommunicator>(world_ranks, nodes, own, std::move(local),
-                                               Messages(session_.world, message_watch_, crowded), static_cast<int>(tag),
-                                               *message_memory_, counters_);
+    return std::make_unique<MultiNodeCommunicator>(world_ranks, nodes, own, std::move(local),
+                                                   Messages(session_.world, message_watch_, crowded),
+                                                   static_cast<int>(tag), *message_memory_, counters_);
   }
 
   Session session_;

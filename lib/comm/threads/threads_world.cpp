@@ -8,7 +8,7 @@
 
 #include "comm/aligned.h"
 #include "comm/host.h"
-#include "comm/node/node_communicator.h"
+#include "comm/node/shared_memory_communicator.h"
 #include "comm/node/watch.h"
 #include "comm/self/self_communicator.h"
 #include "core/error.h"
@@ -146,9 +146,10 @@ class ThreadsWorld final : public World {
     const std::vector<int> members(ranks.begin(), ranks.end());
     const auto own = std::find(members.begin(), members.end(), rank_);
     TESSERA_CHECK(own != members.end(), "rank {} is not in its group", rank_);
-    return std::make_unique<NodeCommunicator>(NodeGroup(job_.group(ranks), static_cast<int>(own - members.begin()),
-                                                        members, members, job_.memory, watch_, crowded()),
-                                              counters_);
+    return std::make_unique<SharedMemoryCommunicator>(
+        NodeGroup(job_.group(ranks), static_cast<int>(own - members.begin()), members, members, job_.memory, watch_,
+                  crowded()),
+        counters_);
   }
 
   Job& job_;

@@ -1,4 +1,4 @@
-#include "comm/mpi/nodes_communicator.h"
+#include "comm/mpi/multi_node_communicator.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,9 +11,9 @@
 
 namespace tessera::comm {
 
-NodesCommunicator::NodesCommunicator(std::vector<int> world_ranks, std::vector<std::vector<int>> nodes, int own,
-                                     NodeGroup local, Messages messages, int tag, MessageMemory& memory,
-                                     Counters& counters)
+MultiNodeCommunicator::MultiNodeCommunicator(std::vector<int> world_ranks, std::vector<std::vector<int>> nodes, int own,
+                                             NodeGroup local, Messages messages, int tag, MessageMemory& memory,
+                                             Counters& counters)
     : world_ranks_(std::move(world_ranks)),
       nodes_(std::move(nodes)),
       places_(world_ranks_.size()),
@@ -38,8 +38,8 @@ NodesCommunicator::NodesCommunicator(std::vector<int> world_ranks, std::vector<s
 /// handle(sequence, begin, end, post) for windows so small that `rows` rows of one fit in the staging memory; a round
 /// after each.
 template <typename Handle>
-void NodesCommunicator::for_each_window(Kind kind, const std::vector<Piece>& pieces, DType dtype, Reduce reduce,
-                                        int slots, int rows, Handle handle) {
+void MultiNodeCommunicator::for_each_window(Kind kind, const std::vector<Piece>& pieces, DType dtype, Reduce reduce,
+                                            int slots, int rows, Handle handle) {
   const Sequence sequence{pieces, slots, size_of(dtype)};
   const auto bytes = bytes_in(pieces, dtype, slots);
   add_call(counters_, kind, bytes, size());
@@ -53,7 +53,7 @@ void NodesCommunicator::for_each_window(Kind kind, const std::vector<Piece>& pie
   }
 }
 
-void NodesCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
+void MultiNodeCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
   const auto handle = [&](const Sequence& sequence, std::int64_t begin, std::int64_t end, const Post& post) {
     auto* staging = local_.staging(here_.index);
     sequence.pack(begin, end, staging, end - begin);
@@ -77,7 +77,7 @@ void NodesCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype
 
 /// `count` elements of `mine` of the owners with the own index on all nodes: each sums a part, then all collect the
 /// parts.
-void NodesCommunicator::sum_between_nodes(DType dtype, Reduce reduce, std::int64_t count) {
+void MultiNodeCommunicator::sum_between_nodes(DType dtype, Reduce reduce, std::int64_t count) {
   const auto size = size_of(dtype);
   const auto part = [&](int node) { return slice(count, node, nodes()); };
   const auto peer = [&](int node) { return world_rank(member(node, here_.index)); };
@@ -101,7 +101,7 @@ void NodesCommunicator::sum_between_nodes(DType dtype, Reduce reduce, std::int64
   messages_.wait("all_reduce");
 }
 
-void NodesCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
+void MultiNodeCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
   const auto handle = [&](const Sequence& sequence, std::int64_t begin, std::int64_t end, const Post& post) {
     const auto width = end - begin;
     const auto row = width * sequence.size;
@@ -133,7 +133,7 @@ void NodesCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType d
   for_each_window(Kind::kReduceScatter, pieces, dtype, reduce, size(), size(), handle);
 }
 
-void NodesCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype) {
+void MultiNodeCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype) {
   const auto handle = [&](const Sequence& sequence, std::int64_t begin, std::int64_t end, const Post& post) {
     const auto row = (end - begin) * sequence.size;
     auto* staging = local_.staging(here_.index);
@@ -154,7 +154,7 @@ void NodesCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype
   for_each_window(Kind::kAllGather, pieces, dtype, Reduce::kSum, 1, size(), handle);
 }
 
-void NodesCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype) {
+void MultiNodeCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype) {
   const auto handle = [&](const Sequence& sequence, std::int64_t begin, std::int64_t end, const Post& post) {
     const auto row = (end - begin) * sequence.size;
     auto* staging = local_.staging(here_.index);
@@ -175,8 +175,8 @@ void NodesCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype
   for_each_window(Kind::kAllToAll, pieces, dtype, Reduce::kSum, size(), size(), handle);
 }
 
-void NodesCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
-                                     const std::vector<BoxTransfer>& receives, DType dtype) {
+void MultiNodeCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
+                                         const std::vector<BoxTransfer>& receives, DType dtype) {
   add_box_exchange(counters_, receives, dtype, own_);
   exchange_boxes(local_, nodes_[static_cast<std::size_t>(here_.node)], in, sends, out, receives, dtype);
   const auto bytes = size_of(dtype);
@@ -204,7 +204,7 @@ void NodesCommunicator::box_exchange(const void* in, const std::vector<BoxTransf
   }
 }
 
-void NodesCommunicator::barrier() {
+void MultiNodeCommunicator::barrier() {
   const Post post{signature(Kind::kBarrier, DType::kU8, Reduce::kSum, 0), 0};
   local_.round(Kind::kBarrier, post);
   if (here_.index == 0) {

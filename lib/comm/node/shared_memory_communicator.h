@@ -9,9 +9,9 @@ namespace tessera::comm {
 /// Collectives of ranks that share memory. Small calls pass through the mailboxes in one round. Pieces in the
 /// communication region, at the same offsets on all members, are read where they lie: one round before, one after.
 /// Others pass through the staging memory part by part.
-class NodeCommunicator final : public Communicator {
+class SharedMemoryCommunicator final : public Communicator {
  public:
-  NodeCommunicator(NodeGroup group, Counters& counters);
+  SharedMemoryCommunicator(NodeGroup group, Counters& counters);
 
   int rank() const override { return group_.index(); }
   int size() const override { return group_.size(); }

@@ -19,12 +19,12 @@ struct MessageMemory {
 /// Collectives of a group that lies on several nodes: through the staging memory inside a node, by messages between
 /// nodes. What is summed is summed in rank order inside a node, then in the order of the nodes (that of their first
 /// member), on one owner.
-class NodesCommunicator final : public Communicator {
+class MultiNodeCommunicator final : public Communicator {
  public:
   /// `world_ranks`: of the group; `nodes`: by node the members (indices in the group), in order; `own`: the own index;
   /// `local`: the members of the own node. `tag`: the same on all members.
-  NodesCommunicator(std::vector<int> world_ranks, std::vector<std::vector<int>> nodes, int own, NodeGroup local,
-                    Messages messages, int tag, MessageMemory& memory, Counters& counters);
+  MultiNodeCommunicator(std::vector<int> world_ranks, std::vector<std::vector<int>> nodes, int own, NodeGroup local,
+                        Messages messages, int tag, MessageMemory& memory, Counters& counters);
 
   int rank() const override { return own_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }

@@ -1,4 +1,4 @@
-#include "comm/node/node_communicator.h"
+#include "comm/node/shared_memory_communicator.h"
 
 #include <algorithm>
 #include <numeric>
@@ -16,14 +16,14 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) { return (hash ^ va
 
 }  // namespace
 
-struct NodeCommunicator::Call {
+struct SharedMemoryCommunicator::Call {
   Kind kind;
   Sequence sequence;
   DType dtype;
   Reduce reduce;
 };
 
-NodeCommunicator::NodeCommunicator(NodeGroup group, Counters& counters)
+SharedMemoryCommunicator::SharedMemoryCommunicator(NodeGroup group, Counters& counters)
     : group_(std::move(group)),
       counters_(counters),
       from_(static_cast<std::size_t>(group_.size())),
@@ -32,27 +32,27 @@ NodeCommunicator::NodeCommunicator(NodeGroup group, Counters& counters)
   std::iota(peers_.begin(), peers_.end(), 0);
 }
 
-void NodeCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
+void SharedMemoryCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
   run({Kind::kAllReduce, {pieces, 1, size_of(dtype)}, dtype, reduce});
 }
 
-void NodeCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
+void SharedMemoryCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
   run({Kind::kReduceScatter, {pieces, size(), size_of(dtype)}, dtype, reduce});
 }
 
-void NodeCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype) {
+void SharedMemoryCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype) {
   run({Kind::kAllGather, {pieces, 1, size_of(dtype)}, dtype, Reduce::kSum});
 }
 
-void NodeCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype) {
+void SharedMemoryCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype) {
   run({Kind::kAllToAll, {pieces, size(), size_of(dtype)}, dtype, Reduce::kSum});
 }
 
-void NodeCommunicator::barrier() {
+void SharedMemoryCommunicator::barrier() {
   group_.round(Kind::kBarrier, {signature(Kind::kBarrier, DType::kU8, Reduce::kSum, 0), 0});
 }
 
-void NodeCommunicator::run(const Call& call) {
+void SharedMemoryCommunicator::run(const Call& call) {
   const auto bytes = bytes_in(call.sequence.pieces, call.dtype, call.sequence.slots);
   add_call(counters_, call.kind, bytes, size());
   if (bytes == 0) return;
@@ -68,7 +68,7 @@ void NodeCommunicator::run(const Call& call) {
 }
 
 /// The round before: all have what the call needs in place, in the region at the same offsets.
-bool NodeCommunicator::agree_on_direct(const Call& call, const Post& post) {
+bool SharedMemoryCommunicator::agree_on_direct(const Call& call, const Post& post) {
   const auto& [pieces, slots, size] = call.sequence;
   std::uint64_t places = 0xCBF29CE484222325ULL;
   bool inside = true;
@@ -90,7 +90,7 @@ bool NodeCommunicator::agree_on_direct(const Call& call, const Post& post) {
 
 /// Elements [begin, end) of every chunk of `out`; source(member, piece, slot, first, at): the member's `in`.
 template <typename Source>
-void NodeCommunicator::collect(const Call& call, std::int64_t begin, std::int64_t end, Source source) {
+void SharedMemoryCommunicator::collect(const Call& call, std::int64_t begin, std::int64_t end, Source source) {
   const auto& sequence = call.sequence;
   sequence.for_each_run(begin, end, [&](const Piece& piece, std::int64_t first, std::int64_t count, std::int64_t at) {
     auto* out = bytes_of(piece.out) + first * sequence.size;
@@ -111,7 +111,7 @@ void NodeCommunicator::collect(const Call& call, std::int64_t begin, std::int64_
   });
 }
 
-void NodeCommunicator::run_mailbox(const Call& call, const Post& post) {
+void SharedMemoryCommunicator::run_mailbox(const Call& call, const Post& post) {
   const auto& sequence = call.sequence;
   const auto length = sequence.length();
   sequence.pack(0, length, group_.own_mailbox(), length);
@@ -121,7 +121,7 @@ void NodeCommunicator::run_mailbox(const Call& call, const Post& post) {
   });
 }
 
-void NodeCommunicator::run_direct(const Call& call) {
+void SharedMemoryCommunicator::run_direct(const Call& call) {
   const auto& sequence = call.sequence;
   const auto length = sequence.length();
   if (call.kind == Kind::kAllReduce) {
@@ -140,7 +140,7 @@ void NodeCommunicator::run_direct(const Call& call) {
   });
 }
 
-void NodeCommunicator::run_staged(const Call& call, const Post& post) {
+void SharedMemoryCommunicator::run_staged(const Call& call, const Post& post) {
   const auto& sequence = call.sequence;
   const auto length = sequence.length();
   const auto part = group_.part_bytes() / (sequence.size * sequence.slots);
@@ -169,8 +169,8 @@ void NodeCommunicator::run_staged(const Call& call, const Post& post) {
   }
 }
 
-void NodeCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
-                                    const std::vector<BoxTransfer>& receives, DType dtype) {
+void SharedMemoryCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
+                                            const std::vector<BoxTransfer>& receives, DType dtype) {
   add_box_exchange(counters_, receives, dtype, rank());
   exchange_boxes(group_, peers_, in, sends, out, receives, dtype);
 }
