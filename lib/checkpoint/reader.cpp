@@ -5,7 +5,7 @@
 #include <set>
 
 #include "checkpoint/convert.h"
-#include "checkpoint/runs.h"
+#include "core/box_runs.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -91,12 +91,12 @@ void SafetensorsReader::read_box(const std::string& name, const Box& box, void* 
   if (!is_convertible(tensor.dtype, as))
     fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {} and cannot be read as {}", path_, name, to_string(tensor.dtype),
          to_string(as));
-  const auto runs = runs_of(tensor.shape, box);
+  const BoxRuns runs(tensor.shape, box);
   const auto item = size_of(tensor.dtype);
-  const auto run_bytes = runs.length * item;
-  const auto ahead = (runs.gap - runs.length) * item <= kNearGap ? kWindow : 0;
+  const auto run_bytes = runs.length() * item;
+  const auto ahead = (runs.stride() - runs.length()) * item <= kNearGap ? kWindow : 0;
   auto* target = static_cast<char*>(destination);
-  Window window(file_, tensor.begin + runs.end * item);
+  Window window(file_, tensor.begin + runs.end() * item);
   runs.for_each([&](std::int64_t first) {
     const auto offset = tensor.begin + first * item;
     if (tensor.dtype == as && run_bytes >= kWindow) {
@@ -104,8 +104,8 @@ void SafetensorsReader::read_box(const std::string& name, const Box& box, void* 
       target += run_bytes;
       return;
     }
-    for (std::int64_t done = 0; done < runs.length;) {
-      const auto count = std::min(runs.length - done, kWindow / item);
+    for (std::int64_t done = 0; done < runs.length();) {
+      const auto count = std::min(runs.length() - done, kWindow / item);
       const auto* source = window.at(offset + done * item, count * item, ahead);
       if (!convert(source, tensor.dtype, target, as, count))
         fail(ExitCode::kCheckpoint, "{}: tensor '{}' has a value that does not fit in {}", path_, name, to_string(as));

@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "checkpoint/runs.h"
+#include "core/box_runs.h"
 #include "core/error.h"
 
 namespace tessera::checkpoint {
@@ -32,9 +32,9 @@ void SafetensorsWriter::write_box(const std::string& name, const Box& box, const
   const auto it = tensors_.find(name);
   TESSERA_CHECK(it != tensors_.end(), "no tensor '{}' was announced", name);
   const auto& tensor = it->second;
-  const auto runs = runs_of(tensor.shape, box);
+  const BoxRuns runs(tensor.shape, box);
   const auto item = size_of(tensor.dtype);
-  const auto run_bytes = runs.length * item;
+  const auto run_bytes = runs.length() * item;
   const auto* at = static_cast<const char*>(source);
   attempt([&] {
     runs.for_each([&](std::int64_t first) {
@@ -42,7 +42,7 @@ void SafetensorsWriter::write_box(const std::string& name, const Box& box, const
       at += run_bytes;
     });
   });
-  written_bytes_ += runs.count * run_bytes;
+  written_bytes_ += runs.count() * run_bytes;
 }
 
 void SafetensorsWriter::finish() {

@@ -3,51 +3,9 @@
 #include <algorithm>
 
 #include "comm/pieces.h"
-#include "core/error.h"
+#include "core/box_runs.h"
 
 namespace tessera::comm {
-namespace {
-
-/// Trailing dimensions that the box covers completely, and the one before them, are one contiguous row.
-struct Rows {
-  std::size_t outer = 0;   // dimensions before the row's
-  std::int64_t row = 1;    // elements
-  std::int64_t start = 0;  // of the first row in the tensor
-};
-
-Rows rows_of(const BoxTransfer& transfer) {
-  const auto& [start, size] = transfer.box;
-  TESSERA_CHECK(start.size() == transfer.tensor.size() && size.size() == transfer.tensor.size(),
-                "box {} of a tensor {}", to_string(transfer.box), to_string(transfer.tensor));
-  Rows rows{.outer = size.size()};
-  bool contiguous = true;
-  std::int64_t stride = 1;
-  for (std::size_t d = size.size(); d-- > 0;) {
-    if (contiguous) {
-      rows.row *= size[d];
-      rows.outer = d;
-      contiguous = size[d] == transfer.tensor[d];
-    }
-    rows.start += start[d] * stride;
-    stride *= transfer.tensor[d];
-  }
-  return rows;
-}
-
-/// Elements from the box's first row to its index-th.
-std::int64_t row_offset(const BoxTransfer& transfer, const Rows& rows, std::int64_t index) {
-  std::int64_t stride = 1;
-  for (std::size_t d = transfer.tensor.size(); d-- > rows.outer;) stride *= transfer.tensor[d];
-  std::int64_t offset = 0;
-  for (std::size_t d = rows.outer; d-- > 0;) {
-    offset += index % transfer.box.size[d] * stride;
-    index /= transfer.box.size[d];
-    stride *= transfer.tensor[d];
-  }
-  return offset;
-}
-
-}  // namespace
 
 std::int64_t BoxBytes::length() const {
   std::int64_t sum = 0;
@@ -66,14 +24,14 @@ void BoxBytes::for_each_run(std::int64_t begin, std::int64_t end, Use use) const
     const auto bytes = elements(transfer.box.size) * size_;
     const auto last = std::min(end, start + bytes);
     if (std::max(begin, start) < last) {
-      const auto rows = rows_of(transfer);
-      const auto row_bytes = rows.row * size_;
+      const BoxRuns runs(transfer.tensor, transfer.box);
+      const auto run_bytes = runs.length() * size_;
       for (auto at = std::max(begin, start); at < last;) {
         const auto in_box = at - start;
-        const auto in_row = in_box % row_bytes;
-        const auto run = std::min(row_bytes - in_row, last - at);
-        use((rows.start + row_offset(transfer, rows, in_box / row_bytes)) * size_ + in_row, at - begin, run);
-        at += run;
+        const auto in_run = in_box % run_bytes;
+        const auto bytes_here = std::min(run_bytes - in_run, last - at);
+        use(runs.start(in_box / run_bytes) * size_ + in_run, at - begin, bytes_here);
+        at += bytes_here;
       }
     }
     start += bytes;

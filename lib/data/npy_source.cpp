@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "core/box_runs.h"
 #include "core/placed.h"
 #include "data/cast.h"
 #include "data/npy.h"
-#include "data/runs.h"
 #include "data/sources.h"
 
 namespace tessera::data {
@@ -38,18 +38,16 @@ class NpySource : public Source {
 
   // A part of one sample: one read from its first to its last element if that fits into scratch, else a read a run.
   std::byte* read_box(std::int64_t sample, const Box& box, std::byte* out, std::span<std::byte> scratch) const {
-    std::int64_t low = row_, high = 0;
-    for_each_run(shape_, box, [&](std::int64_t offset, std::int64_t length) {
-      low = std::min(low, offset);
-      high = std::max(high, offset + length);
-    });
-    const bool at_once = high - low <= capacity(scratch);
-    if (at_once && high > low) file_.read(sample + low, high - low, scratch.data());
-    for_each_run(shape_, box, [&](std::int64_t offset, std::int64_t length) {
+    const BoxRuns runs(shape_, box);
+    if (runs.count() == 0) return out;
+    const auto low = runs.start(0), length = runs.length();
+    const bool at_once = runs.end() - low <= capacity(scratch);
+    if (at_once) file_.read(sample + low, runs.end() - low, scratch.data());
+    runs.for_each([&](std::int64_t start) {
       if (at_once)
-        convert(sample + offset, scratch.data() + (offset - low) * size_of(header().type), length, out);
+        convert(sample + start, scratch.data() + (start - low) * size_of(header().type), length, out);
       else
-        read_run(sample + offset, length, out, scratch);
+        read_run(sample + start, length, out, scratch);
       out += length * size_of(dtype_);
     });
     return out;

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/box_runs.h"
 #include "core/philox.h"
 #include "data/cast.h"
-#include "data/runs.h"
 #include "data/sources.h"
 
 namespace tessera::data {
@@ -60,10 +60,11 @@ class RandomSource : public Source {
 
   void read(std::int64_t first, std::int64_t count, const Box& box, std::byte* out,
             std::span<std::byte>) const override {
+    const BoxRuns runs(shape_, box);
     for (std::int64_t sample = first; sample < first + count; ++sample) {
-      for_each_run(shape_, box, [&](std::int64_t offset, std::int64_t length) {
-        fill(sample * row_ + offset, length, out);
-        out += length * size_of(dtype_);
+      runs.for_each([&](std::int64_t start) {
+        fill(sample * row_ + start, runs.length(), out);
+        out += runs.length() * size_of(dtype_);
       });
     }
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <unistd.h>
 
+#include "core/box_runs.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -92,29 +93,14 @@ NpyWriter::~NpyWriter() {
 }
 
 void NpyWriter::write(const Box& box, const void* values) {
-  if (empty(box)) return;
-  const auto strides = strides_of(shape_);
-  const auto rank = shape_.size();
-  // Trailing dimensions that are whole, and the one before them, are one run of bytes.
-  std::size_t run_dim = rank;
-  std::int64_t run = 1;
-  while (run_dim > 0) {
-    --run_dim;
-    run *= box.size[run_dim];
-    if (box.size[run_dim] != shape_[run_dim]) break;
-  }
-  const auto runs = elements(box.size) / run;
+  if (empty(box)) return;  // it may lie behind the last row
+  const BoxRuns runs(shape_, box);
+  const auto run_bytes = runs.length() * element_bytes_;
   const auto* bytes = static_cast<const char*>(values);
-  for (std::int64_t r = 0; r < runs; ++r) {
-    std::int64_t first = 0, rest = r;
-    for (std::size_t d = rank; d-- > 0;) {
-      first += box.start[d] * strides[d];
-      if (d >= run_dim) continue;
-      first += rest % box.size[d] * strides[d];
-      rest /= box.size[d];
-    }
-    write_at(fd_, file_, bytes + r * run * element_bytes_, run * element_bytes_, data_offset_ + first * element_bytes_);
-  }
+  runs.for_each([&](std::int64_t start) {
+    write_at(fd_, file_, bytes, run_bytes, data_offset_ + start * element_bytes_);
+    bytes += run_bytes;
+  });
 }
 
 void NpyWriter::sync() {

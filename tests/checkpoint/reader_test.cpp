@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/golden.h"
-#include "checkpoint/temporary_folder.h"
 #include "core/error_text.h"
+#include "support/temporary_folder.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "checkpoint/golden.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/temporary_folder.h"
 #include "core/error_text.h"
+#include "support/temporary_folder.h"
 
 namespace tessera::checkpoint {
 namespace {
