@@ -23,8 +23,7 @@ struct Value {
 /// Through this an op writes the instructions of its forward or backward pass. All values are local shards in the
 /// layouts of the chosen strategy; the op sees neither mesh nor ranks, only whether a factor is split. The contract:
 ///  - forward writes result(); backward writes cotangent_of(k) for each k with needs(k), each exactly once, and may
-///  read
-///    cotangent() and whatever its traits save.
+///    read cotangent() and whatever its traits save.
 ///  - where an operand lacks a factor that is split, its cotangent is the *local* sum: the partitioner reduces it.
 ///  - a kernel's name and attributes are those of lib/device/README.md.
 class Emit {
@@ -49,8 +48,7 @@ class Emit {
   virtual bool split(const std::string& factors) const = 0;
 
   /// A new value whose dimensions are these factors of the rule ("bs": two dimensions), split as the strategy splits
-  /// them. "" is a scalar. `extra` appends unsplit dimensions. partial_over: it is a summand over the axes of these
-  /// letters.
+  /// them. "" is a scalar. `extra` appends unsplit dimensions.
   virtual Value temp(const std::string& name, const std::string& factors, DType dtype, const Shape& extra = {}) = 0;
 
   /// Keeps a value of the forward pass for the backward pass, by a name that is the op's own.

@@ -65,6 +65,13 @@ void write_cotangent(Emit& e, int k, Write&& write) {
   e.kernel("reduce_sum", {term}, {e.cotangent_of(k)}, {{"dims", std::vector<std::int64_t>{}}, {"accumulate", true}});
 }
 
+/// Forward pass of an op that is one kernel of its own name: all operands, the result, the op's attributes.
+inline void emit_forward(Emit& e) {
+  std::vector<Value> inputs;
+  for (std::size_t k = 0; k < e.node().args.size(); ++k) inputs.push_back(e.input(static_cast<int>(k)));
+  e.kernel(std::string(e.node().op->name), inputs, {e.result()}, e.node().attributes);
+}
+
 inline std::vector<std::int64_t> range(std::size_t count) {
   std::vector<std::int64_t> values;
   for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<std::int64_t>(i));

@@ -26,12 +26,6 @@ OpTraits traits(const Attributes& attributes, std::span<const TensorInfo> operan
   return t;
 }
 
-void forward(Emit& e) {
-  std::vector<Value> parts;
-  for (std::size_t k = 0; k < e.node().args.size(); ++k) parts.push_back(e.input(static_cast<int>(k)));
-  e.kernel("concat", parts, {e.result()}, {{"dim", e.node().attributes.get<std::int64_t>("dim")}});
-}
-
 void backward(Emit& e) {
   const auto& node = e.node();
   const auto dim = node.attributes.get<std::int64_t>("dim");
@@ -51,6 +45,6 @@ void backward(Emit& e) {
 
 }  // namespace
 
-const Op kConcat{"concat", traits, forward, backward};
+const Op kConcat{"concat", traits, emit_forward, backward};
 
 }  // namespace tessera::graph

@@ -17,10 +17,6 @@ OpTraits categorical_traits(const Attributes&, std::span<const TensorInfo> opera
   return t;
 }
 
-void categorical_forward(Emit& e) {
-  e.kernel("categorical_crossentropy", {e.input(0), e.input(1)}, {e.result()}, e.node().attributes);
-}
-
 void categorical_backward(Emit& e) {
   TESSERA_CHECK(!e.needs(1), "{}: the targets are trained", e.node().name);
   write_cotangent(e, 0, [&](Value dpred) {
@@ -72,8 +68,7 @@ void sparse_backward(Emit& e) {
 
 }  // namespace
 
-const Op kCategoricalCrossentropy{"categorical_crossentropy", categorical_traits, categorical_forward,
-                                  categorical_backward};
+const Op kCategoricalCrossentropy{"categorical_crossentropy", categorical_traits, emit_forward, categorical_backward};
 const Op kSparseCrossentropy{"sparse_crossentropy", sparse_traits, sparse_forward, sparse_backward};
 
 }  // namespace tessera::graph

@@ -14,14 +14,12 @@ OpTraits traits(const Attributes&, std::span<const TensorInfo> operands) {
   return t;
 }
 
-void forward(Emit& e) { e.kernel("embedding", {e.input(0), e.input(1)}, {e.result()}); }
-
 void backward(Emit& e) {
   e.kernel("embedding_backward", {e.input(1), e.cotangent()}, {e.cotangent_of(0)}, {{"accumulate", e.accumulate(0)}});
 }
 
 }  // namespace
 
-const Op kEmbedding{"embedding", traits, forward, backward};
+const Op kEmbedding{"embedding", traits, emit_forward, backward};
 
 }  // namespace tessera::graph

@@ -19,29 +19,22 @@ OpTraits clip_by_norm_traits(const Attributes&, std::span<const TensorInfo> oper
 
 OpTraits same_traits(const Attributes&, std::span<const TensorInfo> operands) { return elementwise_traits(operands); }
 
-void sum_squares_forward(Emit& e) { e.kernel("sum_squares", {e.input(0)}, {e.result()}); }
-
-void clip_by_norm_forward(Emit& e) {
-  e.kernel("clip_by_norm", {e.input(0), e.input(1)}, {e.result()}, e.node().attributes);
-}
-
 void clip_by_value_forward(Emit& e) {
   const auto limit = e.node().attributes.get<double>("limit");
   e.kernel("elementwise", {e.input(0)}, {e.result()}, {{"program", step("clip i0", -limit, limit)}});
 }
 
-void accumulate_forward(Emit& e) { e.kernel("accumulate_gradient", {e.input(0), e.input(1)}, {e.result()}); }
-
+/// The accumulator is written too: it starts again from 0.
 void average_forward(Emit& e) {
   e.kernel("average_gradient", {e.input(0), e.input(1)}, {e.result(), e.input(0)}, e.node().attributes);
 }
 
 }  // namespace
 
-const Op kSumSquares{"sum_squares", sum_squares_traits, sum_squares_forward, nullptr};
-const Op kClipByNorm{"clip_by_norm", clip_by_norm_traits, clip_by_norm_forward, nullptr};
+const Op kSumSquares{"sum_squares", sum_squares_traits, emit_forward, nullptr};
+const Op kClipByNorm{"clip_by_norm", clip_by_norm_traits, emit_forward, nullptr};
 const Op kClipByValue{"clip_by_value", same_traits, clip_by_value_forward, nullptr};
-const Op kAccumulateGradient{"accumulate_gradient", same_traits, accumulate_forward, nullptr};
+const Op kAccumulateGradient{"accumulate_gradient", same_traits, emit_forward, nullptr};
 const Op kAverageGradient{"average_gradient", same_traits, average_forward, nullptr};
 
 }  // namespace tessera::graph

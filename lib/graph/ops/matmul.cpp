@@ -15,8 +15,6 @@ OpTraits traits(const Attributes&, std::span<const TensorInfo> operands) {
   return t;
 }
 
-void forward(Emit& e) { e.kernel("matmul", {e.input(0), e.input(1)}, {e.result()}); }
-
 void backward(Emit& e) {
   if (e.needs(0))
     e.kernel("matmul", {e.cotangent(), e.input(1)}, {e.cotangent_of(0)},
@@ -28,6 +26,6 @@ void backward(Emit& e) {
 
 }  // namespace
 
-const Op kMatmul{"matmul", traits, forward, backward};
+const Op kMatmul{"matmul", traits, emit_forward, backward};
 
 }  // namespace tessera::graph

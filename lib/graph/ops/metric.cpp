@@ -13,8 +13,6 @@ OpTraits match_traits(const Attributes& attributes, std::span<const TensorInfo> 
   return traits_of(rows + "v," + rows + (sparse ? "" : "v") + "->" + rows + "; v whole", operands);
 }
 
-void match_forward(Emit& e) { e.kernel("match_rows", {e.input(0), e.input(1)}, {e.result()}, e.node().attributes); }
-
 /// The result is the memory of the state: the kernel reads it and adds.
 OpTraits accumulate_traits(const Attributes&, std::span<const TensorInfo> operands) {
   const auto rows = leading(operands[0].shape.size());
@@ -24,15 +22,9 @@ OpTraits accumulate_traits(const Attributes&, std::span<const TensorInfo> operan
   return t;
 }
 
-void accumulate_forward(Emit& e) {
-  std::vector<Value> inputs{e.input(0)};
-  if (e.node().args.size() > 1) inputs.push_back(e.input(1));
-  e.kernel("metric_accumulate", inputs, {e.result()});
-}
-
 }  // namespace
 
-const Op kMatchRows{"match_rows", match_traits, match_forward, nullptr};
-const Op kMetricAccumulate{"metric_accumulate", accumulate_traits, accumulate_forward, nullptr};
+const Op kMatchRows{"match_rows", match_traits, emit_forward, nullptr};
+const Op kMetricAccumulate{"metric_accumulate", accumulate_traits, emit_forward, nullptr};
 
 }  // namespace tessera::graph

@@ -18,16 +18,12 @@ void update_forward(Emit& e) {
   e.kernel(std::string(e.node().op->name), inputs, outputs, e.node().attributes);
 }
 
-void average_forward(Emit& e) {
-  e.kernel(std::string(e.node().op->name), {e.input(0), e.input(1)}, {e.result()}, e.node().attributes);
-}
-
 }  // namespace
 
 const Op kSgdUpdate{"sgd_update", traits, update_forward, nullptr};
 const Op kAdamUpdate{"adam_update", traits, update_forward, nullptr};
 const Op kRmspropUpdate{"rmsprop_update", traits, update_forward, nullptr};
-const Op kEmaUpdate{"ema_update", traits, average_forward, nullptr};
-const Op kEmaOverwrite{"ema_overwrite", traits, average_forward, nullptr};
+const Op kEmaUpdate{"ema_update", traits, emit_forward, nullptr};
+const Op kEmaOverwrite{"ema_overwrite", traits, emit_forward, nullptr};
 
 }  // namespace tessera::graph

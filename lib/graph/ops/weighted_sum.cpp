@@ -29,21 +29,11 @@ OpTraits sum_traits(const Attributes& attributes, std::span<const TensorInfo> op
   return t;
 }
 
-void read(Emit& e, std::vector<Value>& inputs) {
+void sum_backward(Emit& e) {
   const auto o = operands_of(e.node().attributes);
+  std::vector<Value> inputs{e.cotangent()};
   if (o.weights > 0) inputs.push_back(e.input(o.weights));
   if (o.denominator > 0) inputs.push_back(e.input(o.denominator));
-}
-
-void sum_forward(Emit& e) {
-  std::vector<Value> inputs{e.input(0)};
-  read(e, inputs);
-  e.kernel("weighted_sum", inputs, {e.result()}, e.node().attributes);
-}
-
-void sum_backward(Emit& e) {
-  std::vector<Value> inputs{e.cotangent()};
-  read(e, inputs);
   write_cotangent(e, 0, [&](Value dl) { e.kernel("weighted_sum_backward", inputs, {dl}, e.node().attributes); });
 }
 
@@ -56,16 +46,10 @@ OpTraits scalar_traits(const Attributes&, std::span<const TensorInfo> operands) 
   return t;
 }
 
-void scalar_forward(Emit& e) {
-  std::vector<Value> inputs{e.input(0)};
-  if (e.node().args.size() > 1) inputs.push_back(e.input(1));
-  e.kernel(std::string(e.node().op->name), inputs, {e.result()}, e.node().attributes);
-}
-
 }  // namespace
 
-const Op kWeightedSum{"weighted_sum", sum_traits, sum_forward, sum_backward};
-const Op kCountValid{"count_valid", scalar_traits, scalar_forward, nullptr};
-const Op kSumWeights{"sum_weights", scalar_traits, scalar_forward, nullptr};
+const Op kWeightedSum{"weighted_sum", sum_traits, emit_forward, sum_backward};
+const Op kCountValid{"count_valid", scalar_traits, emit_forward, nullptr};
+const Op kSumWeights{"sum_weights", scalar_traits, emit_forward, nullptr};
 
 }  // namespace tessera::graph
