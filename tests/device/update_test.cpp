@@ -148,17 +148,6 @@ TEST(Gradient, IsAccumulatedAndAveraged) {
                  .in_place = {{0, 1}, {1, 0}}});
 }
 
-TEST(MovingAverage, KeepsMomentumOfWhatIsThere) {
-  const auto x = random({30}, 1), before = random({30}, 2);
-  auto y = x;
-  for (std::int64_t i = 0; i < 30; ++i) y[i] = before[i] * 0.99 + x[i] * 0.01;
-  expect_kernel({.name = "moving_average",
-                 .inputs = {x},
-                 .expected = {y},
-                 .attributes = {{"momentum", 0.99}},
-                 .before = {before}});
-}
-
 TEST(MatchRows, KnowsTheThreeKindsOfAccuracy) {
   const Tensor p{{3, 2}, {0.9, 0.1, 0.4, 0.6, 0.7, 0.7}};
   const auto expect = [&](const std::string& kind, const Tensor& target, std::vector<double> values) {
@@ -200,13 +189,6 @@ TEST(MetricState, AddsRealRowsWithTheirWeights) {
                  .params = {.real_rows = 2},
                  .tolerance = 1e-12,
                  .before = {Tensor{{2}, {0, 0}, DType::kF64}}});
-}
-
-TEST(RowMean, IsOverAllButTheFirstDimension) {
-  const auto x = random({3, 4, 5}, 1);
-  auto y = reference::zeros({3});
-  for (std::int64_t i = 0; i < 60; ++i) y[i / 20] += x[i] / 20;
-  expect_kernel({.name = "row_mean", .inputs = {x}, .expected = {y}});
 }
 
 }  // namespace

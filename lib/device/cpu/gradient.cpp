@@ -64,18 +64,4 @@ std::unique_ptr<Kernel> make_average_gradient(const KernelSpec& spec, Context& c
   });
 }
 
-std::unique_ptr<Kernel> make_moving_average(const KernelSpec& spec, Context& context) {
-  const auto n = require_equal(spec, 1, 1);
-  const auto momentum = number(spec.attributes, "momentum");
-  return kernel_of([=, threads = context.threads](const Args& args) {
-    parallel_for(threads, n, kGrain,
-                 [&, m = static_cast<float>(momentum), rest = static_cast<float>(1 - momentum)](std::int64_t begin,
-                                                                                                std::int64_t end) {
-                   const auto* x = args.in(0);
-                   auto* y = args.out(0);
-                   for (auto i = begin; i < end; ++i) y[i] = y[i] * m + x[i] * rest;
-                 });
-  });
-}
-
 }  // namespace tessera::device::cpu

@@ -64,13 +64,11 @@ std::unique_ptr<Kernel> make_count_valid(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_sum_weights(const KernelSpec&, Context&);
 // metrics.cpp
 std::unique_ptr<Kernel> make_match_rows(const KernelSpec&, Context&);
-std::unique_ptr<Kernel> make_row_mean(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_metric_accumulate(const KernelSpec&, Context&);
 // gradient.cpp
 std::unique_ptr<Kernel> make_clip_by_norm(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_accumulate_gradient(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_average_gradient(const KernelSpec&, Context&);
-std::unique_ptr<Kernel> make_moving_average(const KernelSpec&, Context&);
 // optimizer.cpp
 std::unique_ptr<Kernel> make_sgd_update(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec&, Context&);

@@ -47,23 +47,6 @@ std::unique_ptr<Kernel> make_match_rows(const KernelSpec& spec, Context& context
   });
 }
 
-std::unique_ptr<Kernel> make_row_mean(const KernelSpec& spec, Context& context) {
-  require_counts(spec, 1, 1);
-  const auto& shape = input(spec, 0);
-  require(spec, !shape.empty(), "it counts rows along the first dimension");
-  require_output(spec, 0, {shape[0]});
-  const auto axes = static_cast<std::int64_t>(shape.size()) - 1;
-  const auto cols = rows_of(shape, axes).cols;
-  const auto all = static_cast<double>(rows_of(global_of(spec.inputs[0]), axes).cols);  // a split row gives its part
-  return kernel_of([rows = shape[0], cols, all, threads = context.threads](const Args& args) {
-    each_row(threads, rows, cols, [&](std::int64_t r) {
-      double sum = 0;
-      for (std::int64_t c = 0; c < cols; ++c) sum += static_cast<double>(args.in(0)[r * cols + c]);
-      args.out(0)[r] = static_cast<float>(sum / all);
-    });
-  });
-}
-
 std::unique_ptr<Kernel> make_metric_accumulate(const KernelSpec& spec, Context& /*context*/) {
   const bool weights = spec.inputs.size() == 2;
   require_counts(spec, weights ? 2 : 1, 1);

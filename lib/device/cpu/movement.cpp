@@ -152,14 +152,13 @@ std::unique_ptr<Kernel> make_copy_box(const KernelSpec& spec, Context& context) 
 
 namespace {
 
-/// Blocks of `run` bytes that lie (a, n) on one side and (n, a) on the other.
+/// Blocks of `run` bytes that lie (outer, parts) on one side and (parts, outer) on the other.
 struct Chunks {
   std::int64_t outer = 1, parts = 1, run = 1;
 };
 
 // The chunked operand is (n, a, b, c), the other one (a, n b, c).
 Chunks chunks_of(const KernelSpec& spec, const TensorSpec& whole, const TensorSpec& chunked) {
-  require_counts(spec, 1, 1);
   const auto size = require_one_dtype(spec, whole.dtype);
   const auto dim = spec.attributes.get<std::int64_t>("dim");
   const auto parts = spec.attributes.get<std::int64_t>("parts");
@@ -171,28 +170,28 @@ Chunks chunks_of(const KernelSpec& spec, const TensorSpec& whole, const TensorSp
   return {outer, parts, product(whole.shape, dim, whole.shape.size()) / parts * size};
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> make_pack(const KernelSpec& spec, Context& context) {
-  require(spec, spec.inputs.size() == 1 && spec.outputs.size() == 1, "the number of operands is wrong");
-  const auto c = chunks_of(spec, spec.inputs[0], spec.outputs[0]);
-  return kernel_of([c, threads = context.threads](const Args& args) {
-    parallel_for(threads, c.outer * c.parts, run_grain(c.run), [&](std::int64_t begin, std::int64_t end) {
+/// x (rows, cols) -> y (cols, rows), of blocks of `run` bytes.
+std::unique_ptr<Kernel> transpose(std::int64_t rows, std::int64_t cols, std::int64_t run, int threads) {
+  return kernel_of([=](const Args& args) {
+    parallel_for(threads, rows * cols, run_grain(run), [&](std::int64_t begin, std::int64_t end) {
       for (auto k = begin; k < end; ++k)
-        move(bytes_out(args, 0) + k * c.run, bytes_in(args, 0) + (k % c.outer * c.parts + k / c.outer) * c.run, c.run);
+        move(bytes_out(args, 0) + k * run, bytes_in(args, 0) + (k % rows * cols + k / rows) * run, run);
     });
   });
 }
 
+}  // namespace
+
+std::unique_ptr<Kernel> make_pack(const KernelSpec& spec, Context& context) {
+  require_counts(spec, 1, 1);
+  const auto c = chunks_of(spec, spec.inputs[0], spec.outputs[0]);
+  return transpose(c.outer, c.parts, c.run, context.threads);
+}
+
 std::unique_ptr<Kernel> make_unpack(const KernelSpec& spec, Context& context) {
-  require(spec, spec.inputs.size() == 1 && spec.outputs.size() == 1, "the number of operands is wrong");
+  require_counts(spec, 1, 1);
   const auto c = chunks_of(spec, spec.outputs[0], spec.inputs[0]);
-  return kernel_of([c, threads = context.threads](const Args& args) {
-    parallel_for(threads, c.outer * c.parts, run_grain(c.run), [&](std::int64_t begin, std::int64_t end) {
-      for (auto k = begin; k < end; ++k)
-        move(bytes_out(args, 0) + k * c.run, bytes_in(args, 0) + (k % c.parts * c.outer + k / c.parts) * c.run, c.run);
-    });
-  });
+  return transpose(c.parts, c.outer, c.run, context.threads);
 }
 
 namespace {

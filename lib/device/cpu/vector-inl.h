@@ -105,15 +105,6 @@ HWY_INLINE V exponential(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V logarithm(D d, V x) {
-  const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-  auto y = hn::Log(d, x);
-  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), y);
-  y = hn::IfThenElse(hn::Eq(x, infinity), infinity, y);
-  return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), y, hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
-}
-
 /// exp(x) - 1 for x <= 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V expm1_below_zero(D d, V x) {
