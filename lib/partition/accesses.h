@@ -21,7 +21,6 @@ class Accesses {
   struct Entry {
     Section* section = nullptr;
     int index = 0;  // in the section
-    int section_number = 0;
   };
   const std::vector<Entry>& instructions() const { return entries_; }
   Instruction& instruction(int position) const {
@@ -29,14 +28,22 @@ class Accesses {
     return e.section->instructions[static_cast<std::size_t>(e.index)];
   }
   /// In the order of positions; an instruction that reads and writes a root gives a read, then a write.
-  std::vector<Access>& of(int root) { return by_root_[static_cast<std::size_t>(root)]; }
   const std::vector<Access>& of(int root) const { return by_root_[static_cast<std::size_t>(root)]; }
+  /// Whether the outside reads the root after the program (see kept_roots).
+  bool kept(int root) const { return kept_[static_cast<std::size_t>(root)]; }
+  /// `root` has become a part of `into`: who touches or keeps the one touches or keeps the other.
+  void merge(int root, int into);
+  /// The instruction at this position, which is about to go, no longer touches the root.
+  void forget(int root, int position);
   int body_begin() const { return body_begin_; }
   int body_end() const { return body_end_; }
 
  private:
+  std::vector<Access>& list(int root) { return by_root_[static_cast<std::size_t>(root)]; }
+
   std::vector<Entry> entries_;
   std::vector<std::vector<Access>> by_root_;
+  std::vector<bool> kept_;
   int body_begin_ = 0, body_end_ = 0;
 };
 

@@ -43,24 +43,29 @@ bool may_be_made_there(const std::vector<Access>& from, const std::vector<Access
 
 void elide_copies(Program& program) {
   Accesses accesses(program);
-  auto kept = kept_roots(program);
   const auto count = accesses.instructions().size();
   std::vector<bool> gone(count, false);
   for (std::size_t p = 0; p < count; ++p) {
-    const auto* kernel = std::get_if<KernelCall>(&accesses.instruction(static_cast<int>(p)).what);
+    const int position = static_cast<int>(p);
+    const auto* kernel = std::get_if<KernelCall>(&accesses.instruction(position).what);
     if (kernel == nullptr || kernel->kernel != "copy") continue;
     const int a = kernel->inputs[0], b = kernel->outputs[0];
     const int from = root_of(program, a);
     auto& target = program.values[static_cast<std::size_t>(b)];
     auto& source = program.values[static_cast<std::size_t>(from)];
     if (from == b) continue;
+    const auto become_one = [&](int root, int into) {
+      accesses.forget(root, position);
+      accesses.forget(into, position);
+      accesses.merge(root, into);
+      gone[p] = true;
+    };
     if (target.state >= 0 && from == a && source.state < 0 && source.bytes == target.bytes &&
-        source.pool == Pool::kArena && !kept[static_cast<std::size_t>(from)]) {
+        source.pool == Pool::kArena && !accesses.kept(from)) {
       const auto& entry = accesses.instructions()[p];
-      if (may_be_made_there(accesses.of(from), accesses.of(b), static_cast<int>(p),
-                            static_cast<int>(p) - entry.index)) {
+      if (may_be_made_there(accesses.of(from), accesses.of(b), position, position - entry.index)) {
         source.inside = b;
-        gone[p] = true;
+        become_one(from, b);
       }
       continue;
     }
@@ -69,22 +74,10 @@ void elide_copies(Program& program) {
     if (target.pool == Pool::kComm && is_slice(program, a)) continue;
     const bool fixed = source.state >= 0 || source.pool == Pool::kStaging;
     if (fixed && target.pool != source.pool && target.pool == Pool::kComm) continue;
-    auto& from_list = accesses.of(from);
-    auto& to_list = accesses.of(b);
-    if (!may_share(from_list, to_list, static_cast<int>(p), kept[static_cast<std::size_t>(from)],
-                   kept[static_cast<std::size_t>(b)]))
-      continue;
+    if (!may_share(accesses.of(from), accesses.of(b), position, accesses.kept(from), accesses.kept(b))) continue;
     target.inside = a;
     if (!fixed && target.pool == Pool::kComm) source.pool = Pool::kComm;
-    if (kept[static_cast<std::size_t>(b)]) kept[static_cast<std::size_t>(from)] = true;
-    const auto at_copy = [&](const Access& x) { return x.position == static_cast<int>(p); };
-    std::erase_if(from_list, at_copy);
-    for (const auto& x : to_list)
-      if (!at_copy(x)) from_list.push_back(x);
-    std::stable_sort(from_list.begin(), from_list.end(),
-                     [](const Access& x, const Access& y) { return x.position < y.position; });
-    to_list.clear();
-    gone[p] = true;
+    become_one(b, from);
   }
   std::size_t p = 0;
   for (auto* section : sections_of(program)) {

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <optional>
+#include <set>
 #include <sstream>
 
 #include "partition/accesses.h"
@@ -82,6 +82,15 @@ KernelCall* as_kernel(Instruction& i, const std::string& name) {
   return k != nullptr && k->kernel == name ? k : nullptr;
 }
 
+/// "relu i0", "leaky_relu i0 0.2": what a matmul does to its result on the way.
+bool is_activation(const std::vector<std::string>& step) {
+  static const std::set<std::string> kPlain{"relu",     "relu6",    "selu",         "gelu",       "gelu_tanh",
+                                            "silu",     "sigmoid",  "hard_sigmoid", "hard_silu",  "tanh",
+                                            "softplus", "softsign", "mish",         "exponential"};
+  static const std::set<std::string> kWithConstant{"leaky_relu", "elu", "celu"};
+  return (step.size() == 2 && kPlain.contains(step[0])) || (step.size() == 3 && kWithConstant.contains(step[0]));
+}
+
 /// matmul -> add of a row vector, or matmul -> activation: the second becomes part of the first.
 bool fuse_into_matmul(const Program& program, const KernelCall& matmul, KernelCall& next) {
   if (matmul.attributes.get_or("accumulate", false) || matmul.attributes.has("activation")) return false;
@@ -96,12 +105,9 @@ bool fuse_into_matmul(const Program& program, const KernelCall& matmul, KernelCa
     if (local(bias).size() != 1 || local(product).size() < 2 || local(bias)[0] != local(product).back()) return false;
     fused.inputs.push_back(bias);
     fused.attributes.set("bias", true);
-  } else if (next.inputs.size() == 1 && step.size() == 2) {
-    static const std::vector<std::string> kActivations{
-        "relu",    "relu6",        "leaky_relu", "elu",  "selu",     "celu",     "gelu", "gelu_tanh",  "silu",
-        "sigmoid", "hard_sigmoid", "hard_silu",  "tanh", "softplus", "softsign", "mish", "exponential"};
-    if (std::find(kActivations.begin(), kActivations.end(), step[0]) == kActivations.end()) return false;
+  } else if (next.inputs.size() == 1 && is_activation(step)) {
     fused.attributes.set("activation", step[0]);
+    if (step.size() > 2) fused.attributes.set("alpha", std::stod(step[2]));
   } else {
     return false;
   }

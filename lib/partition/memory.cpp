@@ -51,37 +51,18 @@ std::int64_t place(std::vector<Item>& items, std::int64_t base) {
 
 }  // namespace
 
-std::vector<std::array<int, 2>> clocks(Program& program) {
-  std::vector<std::array<int, 2>> out;
-  std::array<std::array<int, 2>, 2> now{{{-1, -1}, {-1, -1}}};  // of each stream
-  int begin = 0;
-  for (auto* section : sections_of(program)) {
-    for (const auto& i : section->instructions) {
-      const auto stream = static_cast<std::size_t>(i.stream);
-      auto& clock = now[stream];
-      for (const int w : i.waits)
-        for (std::size_t s = 0; s < 2; ++s) clock[s] = std::max(clock[s], out[static_cast<std::size_t>(begin + w)][s]);
-      clock[stream] = static_cast<int>(out.size());
-      out.push_back(clock);
-    }
-    begin = static_cast<int>(out.size());
-    now = {{{begin - 1, begin - 1}, {begin - 1, begin - 1}}};  // the join
-  }
-  return out;
-}
-
 PoolSizes allocate(Program& program, std::int64_t comm_base) {
   const Accesses accesses(program);
   const auto clock = clocks(program);
-  const auto kept = kept_roots(program);
   const int last = static_cast<int>(clock.size());
   std::array<std::vector<Item>, kPoolCount> pools;
   for (std::size_t v = 0; v < program.values.size(); ++v) {
     const auto& value = program.values[v];
     if (value.inside >= 0 || value.state >= 0) continue;
     const auto& list = accesses.of(static_cast<int>(v));
+    const bool kept = accesses.kept(static_cast<int>(v));
     const bool input = value.pool == Pool::kStaging;
-    if (list.empty() && !input && !kept[v]) continue;
+    if (list.empty() && !input && !kept) continue;
     Item item;
     item.value = static_cast<int>(v);
     item.bytes = aligned(std::max<std::int64_t>(value.bytes, 1));
@@ -102,14 +83,14 @@ PoolSizes allocate(Program& program, std::int64_t comm_base) {
       (body ? inside_body : outside_body) = true;
     }
     const int body_first = accesses.body_begin() - 1, body_last = accesses.body_end() - 1;
-    if (program.micro_batches > 1 && inside_body && (outside_body || kept[v])) {
+    if (program.micro_batches > 1 && inside_body && (outside_body || kept)) {
       // It lives through all rounds of the body.
       for (auto& begin : item.begin)
         for (auto& b : begin) b = std::min(b, body_first);
       for (auto& e : item.end) e = std::max(e, body_last);
     }
     if (input) item.begin = {{{-1, -1}, {-1, -1}}};
-    if (input || kept[v]) item.end = {last, last};
+    if (input || kept) item.end = {last, last};
     pools[static_cast<std::size_t>(value.pool)].push_back(item);
   }
   PoolSizes sizes;
