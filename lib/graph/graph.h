@@ -18,7 +18,6 @@ enum class NodeKind : std::uint8_t { kInput, kVariable, kOp };
 enum class VariableRole : std::uint8_t {
   kWeight,    // in the model: trained, or moving if not trainable
   kSlot,      // optimizer state of a weight, same shape
-  kScalar,    // replicated state without a weight (iteration, products of betas)
   kMetric,    // f64 (2): total and count, partial over the axes that split the batch
   kGradient,  // of a weight: an input of the update graph, not storage
 };
@@ -103,7 +102,10 @@ struct GraphOutput {
 struct Model {
   Graph main;
   std::vector<GraphOutput> outputs;  // of main; at most one kLoss, which is differentiated
-  Graph update;                      // run when an optimizer step is due
+  /// By layer, the node of main that stands for its output. A layer that changes nothing (Dropout outside of training)
+  /// has the same one as its input.
+  std::map<std::string, int> layer_outputs;
+  Graph update;  // run when an optimizer step is due
   std::vector<GraphOutput> update_outputs;
   Graph accumulate;  // run instead while gradients are accumulated by the optimizer; empty without that
   std::vector<GraphOutput> accumulate_outputs;

@@ -47,7 +47,10 @@ class ModelBuilder {
 
   graph::Model build() {
     add_inputs();
-    for (const auto& layer : spec_.model.layers) tensors_.emplace(layer.name, apply(layer));
+    for (const auto& layer : spec_.model.layers) {
+      const auto output = tensors_.emplace(layer.name, apply(layer)).first->second;
+      model_.layer_outputs[layer.name] = output.id();
+    }
     const auto& outputs = spec_.model.outputs;
     if (options_.mode == Mode::kPredict) {
       for (const auto& name : outputs) model_.outputs.push_back({Kind::kPrediction, name, tensors_.at(name).id()});

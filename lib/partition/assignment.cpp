@@ -42,12 +42,6 @@ mesh::Layout Assignment::cotangent_layout(int node, int k) const {
                    rank_of(*this, nodes[at(node)].args[at(k)]));
 }
 
-std::vector<int> Assignment::rank_of_operand(int node) const {
-  std::vector<int> ranks;
-  for (const auto arg : nodes[at(node)].args) ranks.push_back(static_cast<int>(rank_of(*this, arg)));
-  return ranks;
-}
-
 bool reads_operand(const Assignment& assignment, int node, int k) { return assignment.nodes[at(node)].reads[at(k)]; }
 
 std::vector<Move> forward_moves(const SolverInput& input, const Assignment& assignment, int node, int k) {

@@ -83,7 +83,6 @@ struct Assignment {
   mesh::Layout operand_layout(int node, int k) const;    // as the op reads it
   mesh::Layout cotangent_layout(int node, int k) const;  // as the op writes operand k's cotangent
   std::vector<mesh::Axis> activation_order, variable_order;
-  std::vector<int> rank_of_operand(int node) const;  // tensor ranks of the operands
   const graph::Graph* graph = nullptr;
 };
 

@@ -6,13 +6,6 @@
 #include "partition/lowering_emit.h"
 
 namespace tessera::partition {
-namespace {
-
-bool communicates(const Move& move) {
-  return move.kind != MoveKind::kSlice && move.kind != MoveKind::kPad && move.kind != MoveKind::kZero;
-}
-
-}  // namespace
 
 GraphLowering::GraphLowering(ProgramBuilder& builder, const SolverInput& input, const Assignment& assignment,
                              Options options)
@@ -43,7 +36,7 @@ mesh::Layout GraphLowering::result_layout(int id) const {
 }
 
 int GraphLowering::edge_report(int node, int k, const std::vector<Move>& moves) {
-  if (std::none_of(moves.begin(), moves.end(), communicates)) return -1;
+  if (std::all_of(moves.begin(), moves.end(), [](const Move& m) { return is_local(m.kind); })) return -1;
   auto& edges = builder_.plan().edges;
   EdgeReport report;
   report.from = operand_name(node, k);

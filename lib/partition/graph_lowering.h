@@ -18,7 +18,7 @@ class GraphLowering {
     std::int64_t micro_batches = 1;
     bool reduce_every_micro_batch = false;  // ZeRO-2 and -3: the gradient is never whole while it is accumulated
     Phase phase = Phase::kForward;
-    std::string suffix;  // of the program's name in edge reports: "/apply"
+    std::string suffix = {};  // of the program's name in edge reports: "/apply"
   };
 
   GraphLowering(ProgramBuilder& builder, const SolverInput& input, const Assignment& assignment, Options options);

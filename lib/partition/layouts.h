@@ -14,8 +14,13 @@ namespace tessera::partition {
 SolverInput::SourceLayouts variable_layouts(const mesh::Distribution& distribution, const std::string& path,
                                             const Shape& shape);
 
-/// Sources and pins of a model's main graph.
+/// Sources of a model's main graph.
 void set_main_sources(SolverInput& input, const mesh::Distribution& distribution);
+
+/// What output_layout_map says of the nodes that stand for layers' outputs. Throws Error (config) where a rule takes
+/// the batch off its axes, or two rules lay the same node out in different ways.
+void pin_layer_outputs(SolverInput& input, const mesh::Distribution& distribution,
+                       const std::map<std::string, int>& layer_outputs);
 
 /// Sources of an update graph, from the weights' layouts; every assigned weight is pinned to its slots' layout.
 void set_update_sources(SolverInput& input, const std::map<std::string, SolverInput::SourceLayouts>& weights,

@@ -32,8 +32,6 @@ std::string_view role_name(graph::VariableRole role) {
       return "weight";
     case graph::VariableRole::kSlot:
       return "slot";
-    case graph::VariableRole::kScalar:
-      return "scalar";
     case graph::VariableRole::kMetric:
       return "metric";
     case graph::VariableRole::kGradient:
