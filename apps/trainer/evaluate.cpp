@@ -18,6 +18,10 @@ ExitCode evaluate(const Options& options, comm::World& world) {
   const auto on = data_name(options, spec);
   train::Feed feed(session, "evaluate", on, {.restart = true, .every_row = true});
   const auto logs = train::evaluate(session, feed);
+  append_events(spec, world, [&](train::Observer& observer) {
+    observer.evaluate(on, logs);
+    observer.end(session.end_event(feed.steps(0)));
+  });
   if (world.rank() != 0) return ExitCode::kDone;
   if (options.json)
     std::cout << report::logs_json(logs);

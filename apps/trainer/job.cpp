@@ -7,6 +7,7 @@
 
 #include "comm/mpi/launcher.h"
 #include "core/text.h"
+#include "report/jsonl.h"
 #include "train/agree.h"
 #include "train/launch.h"
 
@@ -40,6 +41,18 @@ config::Spec load_spec(const Options& options, comm::World& world) {
 
 std::string run_folder(const config::Spec& spec) {
   return (std::filesystem::path(spec.output_dir) / spec.name).string();
+}
+
+void append_events(const config::Spec& spec, comm::World& world, const std::function<void(train::Observer&)>& events) {
+  train::agree(world, [&] {
+    if (world.rank() != 0) return;
+    const std::filesystem::path folder = run_folder(spec);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
+    report::JsonlWriter writer((folder / "metrics.jsonl").string(), true);
+    events(writer);
+  });
 }
 
 std::int64_t planned_ranks(const Options& options, const config::Spec& spec, const comm::World& world) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,10 @@ config::Spec load_spec(const Options& options, comm::World& world);
 
 /// output_dir/name.
 std::string run_folder(const config::Spec& spec);
+
+/// Appends what a verb did with a trained model to the run's metrics.jsonl. Collective. Throws Error (data) on all
+/// ranks where that can't be written.
+void append_events(const config::Spec& spec, comm::World& world, const std::function<void(train::Observer&)>& events);
 
 /// `--ranks`, else the ranks of the job, else as many as the mesh names.
 std::int64_t planned_ranks(const Options& options, const config::Spec& spec, const comm::World& world);

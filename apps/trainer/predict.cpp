@@ -14,6 +14,7 @@ ExitCode predict(const Options& options, comm::World& world) {
   print_warnings(world, session.warnings());
   train::Feed feed(session, "predict", data_name(options, spec), {.restart = true, .every_row = true});
   const auto files = train::predict(session, feed, (std::filesystem::path(run_folder(spec)) / "predict").string());
+  append_events(spec, world, [&](train::Observer& observer) { observer.end(session.end_event(feed.steps(0))); });
   if (world.rank() == 0)
     for (const auto& file : files) std::cout << file << '\n';
   return ExitCode::kDone;

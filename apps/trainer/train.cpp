@@ -21,12 +21,16 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   if (!out) fail(ExitCode::kData, "can't write {}; is the disk full, or the folder not writable?", file.string());
 }
 
-/// A fresh run replaces what an earlier one left in its folder.
+/// A fresh run replaces what an earlier one of that name left: weights and predictions of another model must not look
+/// like its own.
 void begin_folder(const std::filesystem::path& folder, const train::Session& session) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
-  std::filesystem::remove(folder / "final.safetensors", error);
+  for (const auto* former : {"final.safetensors", "final.safetensors.partial", "predict"}) {
+    std::filesystem::remove_all(folder / former, error);
+    if (error) fail(ExitCode::kData, "can't remove {}: {}", (folder / former).string(), error.message());
+  }
   write_text(folder / "config.resolved.yaml", session.spec().resolved);
   write_text(folder / "plan.json", report::plan_json(session.plan()));
 }

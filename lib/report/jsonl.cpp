@@ -87,8 +87,8 @@ nlohmann::ordered_json counters_json(const comm::Counters& counters) {
 
 }  // namespace
 
-JsonlWriter::JsonlWriter(const std::string& file)
-    : file_(file), fd_(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644)) {
+JsonlWriter::JsonlWriter(const std::string& file, bool append)
+    : file_(file), fd_(open(file.c_str(), O_WRONLY | O_CREAT | (append ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0644)) {
   if (fd_ < 0) fail(ExitCode::kData, "can't write {}: {}", file, std::strerror(errno));
 }
 

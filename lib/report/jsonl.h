@@ -10,8 +10,8 @@ namespace tessera::report {
 /// "inf" and "-inf" are strings. A step's line is made without allocating.
 class JsonlWriter final : public train::Observer {
  public:
-  /// Replaces the file. Throws Error (data) if it can't be written.
-  explicit JsonlWriter(const std::string& file);
+  /// Replaces the file, or with `append` goes on at its end. Throws Error (data) if it can't be written.
+  explicit JsonlWriter(const std::string& file, bool append = false);
   ~JsonlWriter() override;
   JsonlWriter(const JsonlWriter&) = delete;
   JsonlWriter& operator=(const JsonlWriter&) = delete;

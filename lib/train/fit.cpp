@@ -62,8 +62,7 @@ class Fit {
     for (epoch_ = 0; epoch_ < fit_.epochs && !result_.interrupted; ++epoch_) run_epoch();
     if (!result_.interrupted)
       for (const auto& [weight, average] : optimizer_.averages) session_.executor().assign_state(weight, average);
-    auto end = session_.end_event();
-    end.steps = result_.steps;
+    auto end = session_.end_event(result_.steps);
     end.interrupted = result_.interrupted;
     tell([&] { observer_.end(end); });
     return std::move(result_);

@@ -105,8 +105,9 @@ Logs Session::metrics(const std::string& program) {
   return logs;
 }
 
-EndEvent Session::end_event() const {
+EndEvent Session::end_event(std::int64_t steps) const {
   EndEvent event;
+  event.steps = steps;
   event.planned_bytes = planned_bytes(plan());
   for (int p = 0; p < partition::kPoolCount; ++p)
     event.pools[to_string(static_cast<partition::Pool>(p))] = executor_->pool_bytes(static_cast<partition::Pool>(p));

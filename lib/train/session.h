@@ -49,8 +49,8 @@ class Session {
   /// Their values over all ranks since the reset, by name. Collective.
   Logs metrics(const std::string& program);
 
-  /// Memory of the process, and what the communicators have counted.
-  EndEvent end_event() const;
+  /// What the end of a loop of so many steps tells: memory of the process, and what the communicators have counted.
+  EndEvent end_event(std::int64_t steps) const;
 
  private:
   Planning plan_for(const SessionOptions& options, std::int64_t memory_limit) const;

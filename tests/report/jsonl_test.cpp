@@ -61,6 +61,14 @@ TEST_F(Jsonl, TheEndNamesPoolsAndCollectives) {
   EXPECT_NE(text.find(R"("interrupted":true)"), std::string::npos) << text;
 }
 
+TEST_F(Jsonl, GoesOnAtTheEndOfAFileOrReplacesIt) {
+  JsonlWriter(file_).warning("one");
+  JsonlWriter(file_, true).warning("two");
+  EXPECT_EQ(text_of(file_), "{\"event\":\"warning\",\"text\":\"one\"}\n{\"event\":\"warning\",\"text\":\"two\"}\n");
+  JsonlWriter(file_).warning("three");
+  EXPECT_EQ(text_of(file_), "{\"event\":\"warning\",\"text\":\"three\"}\n");
+}
+
 TEST_F(Jsonl, AFileThatCantBeWrittenIsAnErrorThatNamesIt) {
   try {
     JsonlWriter writer("/proc/no/metrics.jsonl");
