@@ -54,9 +54,6 @@ class Fit {
   }
 
   FitResult run() {
-    std::int64_t steps = 0;
-    for (std::int64_t epoch = 0; epoch < fit_.epochs; ++epoch) steps += train_.steps(epoch);
-    result_.batch_losses.reserve(static_cast<std::size_t>(steps));  // a step allocates nothing
     tell([&] { observer_.begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()}); });
     step_end_ = seconds_now();
     for (epoch_ = 0; epoch_ < fit_.epochs && !result_.interrupted; ++epoch_) run_epoch();
@@ -65,7 +62,7 @@ class Fit {
     auto end = session_.end_event(result_.steps);
     end.interrupted = result_.interrupted;
     tell([&] { observer_.end(end); });
-    return std::move(result_);
+    return result_;
   }
 
  private:
@@ -92,7 +89,6 @@ class Fit {
       for (const auto& [name, value] : validation) logs["val_" + name] = value;
     }
     tell([&] { observer_.epoch(epoch_, logs); });
-    result_.history.push_back(std::move(logs));
   }
 
   // What fails in an observer (a full disk on rank 0) ends the job.
@@ -129,7 +125,6 @@ class Fit {
     event.samples_per_s = static_cast<double>(params.real_rows) / (now - step_end_);
     step_end_ = now;
     tell([&] { observer_.step(event); });
-    result_.batch_losses.push_back(event.loss);
     check_finite(event);
     if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
     result_.interrupted = session_.world().any(stop_());

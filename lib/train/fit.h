@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "train/observer.h"
 #include "train/session.h"
@@ -10,8 +9,6 @@
 namespace tessera::train {
 
 struct FitResult {
-  std::vector<double> batch_losses;  // of all epochs, each before its update
-  std::vector<Logs> history;         // by epoch: Keras's History
   std::int64_t steps = 0;
   bool interrupted = false;
 };

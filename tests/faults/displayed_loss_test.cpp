@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "faults/cases.h"
 #include "support/fit_on.h"
+#include "train/fit.h"
 
 namespace tessera::faults {
 namespace {

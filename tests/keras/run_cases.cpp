@@ -10,6 +10,7 @@
 #include "layers/metric.h"
 #include "layers/optimizer.h"
 #include "mesh/layout.h"
+#include "support/history.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 
@@ -62,8 +63,8 @@ class Run {
       train::SessionOptions options;
       options.threads = 1;
       train::Session session(spec, world, options);
-      train::Observer silent;
-      const auto result = train::fit(session, silent, [] { return false; });
+      test::History result;
+      train::fit(session, result, [] { return false; });
       const std::string on = expected_["evaluate"]["on"];
       train::Feed feed(session, "evaluate", on, {.restart = true, .every_row = true});
       const auto evaluation = train::evaluate(session, feed);
@@ -90,7 +91,7 @@ class Run {
   }
 
   /// Accuracies may differ by one of `rows`, those of the evaluated data (or of the training data).
-  void compare(Comparison& c, const train::FitResult& result, const train::Logs& evaluation, std::int64_t rows) const {
+  void compare(Comparison& c, const test::History& result, const train::Logs& evaluation, std::int64_t rows) const {
     const std::int64_t trained = expected_["rows"];
     const auto& losses = expected_["batch_losses"];
     c.fact(fmt::format("{} steps, Keras has {}", result.batch_losses.size(), losses.size()),

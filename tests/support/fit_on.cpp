@@ -3,15 +3,16 @@
 #include <mutex>
 
 #include "train/feed.h"
+#include "train/fit.h"
 
 namespace tessera::test {
 
-train::FitResult fit_on(int ranks, const config::Spec& spec, bool comm_thread) {
-  train::FitResult result;
+History fit_on(int ranks, const config::Spec& spec, bool comm_thread) {
+  History result;
   comm::run_on_threads(ranks, [&](comm::World& world) {
     train::Session session(spec, world, {.programs = {"train", "evaluate"}, .threads = 1, .comm_thread = comm_thread});
-    train::Observer observer;
-    auto own = train::fit(session, observer, [] { return false; });
+    History own;
+    train::fit(session, own, [] { return false; });
     if (world.rank() == 0) result = std::move(own);
   });
   return result;

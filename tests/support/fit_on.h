@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "support/history.h"
 #include "support/run_case.h"
-#include "train/fit.h"
 
 namespace tessera::test {
 
-/// Trains a spec on threads; the result of rank 0.
-train::FitResult fit_on(int ranks, const config::Spec& spec, bool comm_thread = false);
+/// Trains a spec on threads; the history on rank 0.
+History fit_on(int ranks, const config::Spec& spec, bool comm_thread = false);
 
 /// A batch as all ranks have it together: the real rows of each input.
 struct Batch {

@@ -43,7 +43,7 @@ config::Spec spec_of(const std::string& distribution, const std::string& optimiz
   return config::parse_spec(text, "tiny.yaml", overrides);
 }
 
-void expect_equal(const FitResult& found, const FitResult& expected) {
+void expect_equal(const test::History& found, const test::History& expected) {
   ASSERT_EQ(found.batch_losses.size(), expected.batch_losses.size());
   for (std::size_t k = 0; k < found.batch_losses.size(); ++k)
     EXPECT_NEAR(found.batch_losses[k], expected.batch_losses[k], 1e-5 * expected.batch_losses[k]);
@@ -131,12 +131,12 @@ TEST(Fit, OneRanksStopEndsAllRanksAfterTheStep) {
   comm::run_on_threads(2, [&](comm::World& world) {
     const auto spec = spec_of("", "sgd");
     Session session(spec, world, {.programs = {"train", "evaluate"}, .threads = 1});
-    Observer observer;
+    test::History observer;
     int asked = 0;
     const auto result = fit(session, observer, [&] { return ++asked == 2 && world.rank() == 1; });
     EXPECT_TRUE(result.interrupted);
     EXPECT_EQ(result.steps, 2);
-    EXPECT_TRUE(result.history.empty());
+    EXPECT_TRUE(observer.history.empty());
   });
 }
 
