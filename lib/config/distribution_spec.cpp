@@ -200,8 +200,9 @@ Section<DistributionSpec> read_distribution(const Node& node) {
     if (model_parallel != nullptr) read_model_parallel(*model_parallel, model_parallel->pos, spec);
     if (const Node* count = node.find("micro_batches")) {
       spec.micro_batches = count->as_int("micro_batches");
-      if (spec.micro_batches < 1)
-        fail_at(count->pos, ExitCode::kConfig, "micro_batches must be positive, found {}", spec.micro_batches);
+      if (spec.micro_batches < 1 || spec.micro_batches >= 1000000000)
+        fail_at(count->pos, ExitCode::kConfig, "micro_batches must be positive and below 1000000000, found {}",
+                spec.micro_batches);
     }
     if (const Node* stage = node.find("zero_stage")) {
       const auto value = stage->as_int("zero_stage");

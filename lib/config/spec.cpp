@@ -29,6 +29,9 @@ void refuse_bad_path(const std::string& path, const SourcePos& pos, const std::s
   if (path.find('\0') != std::string::npos) fail_at(pos, ExitCode::kConfig, "{} has a zero byte", what);
 }
 
+// Products of two of them can be counted.
+const Check kCount = positive | below(1e9);
+
 struct FitFields {
   std::int64_t epochs = 0, batch_size = 0, validation_freq = 0;
   bool shuffle = true;
@@ -39,13 +42,13 @@ struct FitFields {
 Section<FitSpec> read_fit(const Node& node) {
   const Fields<FitFields> table("fit",
                                 {
-                                    field("epochs", &FitFields::epochs, 1, positive),
-                                    field("batch_size", &FitFields::batch_size, 32, positive),
+                                    field("epochs", &FitFields::epochs, 1, kCount),
+                                    field("batch_size", &FitFields::batch_size, 32, kCount),
                                     field("shuffle", &FitFields::shuffle, true),
                                     field("remainder", &FitFields::remainder, "pad", one_of({"pad", "drop", "error"})),
-                                    field("steps_per_epoch", &FitFields::steps_per_epoch, std::nullopt, positive),
-                                    field("validation_steps", &FitFields::validation_steps, std::nullopt, positive),
-                                    field("validation_freq", &FitFields::validation_freq, 1, positive),
+                                    field("steps_per_epoch", &FitFields::steps_per_epoch, std::nullopt, kCount),
+                                    field("validation_steps", &FitFields::validation_steps, std::nullopt, kCount),
+                                    field("validation_freq", &FitFields::validation_freq, 1, kCount),
                                 });
   const auto given = table.read(node, node.pos);
   using Remainder = FitSpec::Remainder;
@@ -124,8 +127,9 @@ DataSpec read_data(const Node& node, const ModelSpec& model, const std::string& 
     const Node* samples = random->find("samples");
     if (samples == nullptr) fail_at(random->pos, ExitCode::kConfig, "{}.random needs 'samples'", what);
     data.random_samples = samples->as_int("samples");
-    if (data.random_samples < 1)
-      fail_at(samples->pos, ExitCode::kConfig, "samples must be positive, found {}", data.random_samples);
+    if (data.random_samples < 1 || data.random_samples > std::int64_t{1} << 48)
+      fail_at(samples->pos, ExitCode::kConfig, "samples must be positive and at most 2^48, found {}",
+              data.random_samples);
   }
   return data;
 }

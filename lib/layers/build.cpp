@@ -71,6 +71,7 @@ class ModelBuilder {
             "input '{}' has the dtype {}; supported are float32, int32, int64, uint8 and bool (data of other dtypes "
             "is cast when it is read)",
             input.name, to_string(d));
+      b_.begin({"input", input.name, 0, false, input.pos});
       Shape shape{options_.rows};
       shape.insert(shape.end(), input.shape.begin(), input.shape.end());
       tensors_.emplace(input.name, b_.input(input.name, shape, d));

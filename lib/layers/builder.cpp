@@ -1,13 +1,36 @@
 #include "layers/builder.h"
 
+#include <algorithm>
+
 #include "core/philox.h"
+#include "core/placed.h"
 #include "graph/ops/ops.h"
 #include "layers/activations.h"
 #include "layers/initializers.h"
 
 namespace tessera::layers {
+namespace {
+
+/// The largest tensor, whole: sums of their bytes over all tensors of a model stay below 2^63.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 44;
+
+bool is_too_large(const Shape& shape) {
+  std::int64_t left = kMostElements;
+  for (const auto size : shape) left /= std::max<std::int64_t>(size, 1);
+  return left == 0;
+}
+
+}  // namespace
+
+void Builder::check_shape(const std::string& name, const Shape& shape) const {
+  if (shape.size() > graph::kMostDimensions)
+    fail("{} {} has {} dimensions; at most {} are supported", name, to_string(shape), shape.size(),
+         graph::kMostDimensions);
+  if (is_too_large(shape)) fail("{} {} has more than 2^44 elements", name, to_string(shape));
+}
 
 Tensor Builder::input(const std::string& name, const Shape& shape, DType dtype) {
+  check_shape(name, shape);
   return {graph_, graph_.add_input(name, shape, dtype, 0)};
 }
 
@@ -20,6 +43,7 @@ Tensor Builder::variable(const std::string& name, const Shape& shape, const conf
            to_string(shape));
     return {graph_, known};
   }
+  check_shape(path, shape);
   graph::Variable variable;
   variable.path = path;
   variable.initializer = make_initializer(initializer, shape, seed_, path);
@@ -67,8 +91,10 @@ Tensor Builder::op(const graph::Op& op, const std::string& name, const std::vect
   for (int k = 1; graph_.find(unique) >= 0; ++k) unique = fmt::format("{}_{}", base, k);
   std::vector<int> args;
   for (const auto& operand : operands) args.push_back(operand.id());
-  const int id = graph_.add_op(op, unique, layer_.name(), args, attributes, prologue);
+  const int id =
+      placed(layer_.pos, [&] { return graph_.add_op(op, unique, layer_.name(), args, attributes, prologue); });
   graph_.mutable_node(id).pos = layer_.pos;
+  check_shape(unique, graph_.node(id).shape());
   return {graph_, id};
 }
 

@@ -63,6 +63,9 @@ class Builder {
             const Attributes& attributes = {}, bool prologue = false);
 
  private:
+  /// fail()s for more dimensions or elements than a plan can count with.
+  void check_shape(const std::string& name, const Shape& shape) const;
+
   graph::Graph& graph_;
   std::uint64_t seed_;
   bool training_;

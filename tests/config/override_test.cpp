@@ -53,7 +53,7 @@ TEST(Override, LaterOnesWin) { EXPECT_EQ(parse_spec(kModel, "c.yaml", {"seed=1",
 TEST(Override, MistakesAreReportedAtTheOverride) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"fit.epochz=1", "--set fit.epochz=1: unknown key 'epochz' in fit; did you mean 'epochs'?"},
-      {"fit.epochs=0", "--set fit.epochs=0: fit: epochs must be positive, found 0"},
+      {"fit.epochs=0", "--set fit.epochs=0: fit: epochs must be positive and below 1000000000, found 0"},
       {"fit.epochs", "--set fit.epochs: expected key=value, as in --set fit.epochs=1"},
       {"=1", "--set =1: expected key=value, as in --set fit.epochs=1"},
       {"fit..epochs=1", "--set fit..epochs=1: 'fit..epochs' has an empty key"},

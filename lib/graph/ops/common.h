@@ -7,12 +7,13 @@
 #include <fmt/format.h>
 
 #include "graph/graph.h"
+#include "graph/ops/ops.h"
 
 namespace tessera::graph {
 
 /// Letters of `rank` leading dimensions: a, b, ... They end at h; an op takes its own factors from i on.
 inline std::string leading(std::size_t rank) {
-  TESSERA_CHECK(rank <= 8, "a tensor of rank {}: at most 8 dimensions are supported", rank);
+  TESSERA_CHECK(rank <= kMostDimensions, "a tensor of {} dimensions", rank);
   return std::string("abcdefgh").substr(0, rank);
 }
 

@@ -4,6 +4,9 @@
 
 namespace tessera::graph {
 
+/// Of every operand and result.
+constexpr std::size_t kMostDimensions = 8;
+
 // The ops, with the operands and attributes of each. Attributes of the same name as a kernel's are explained in
 // lib/device/README.md; [x] may be absent.
 
