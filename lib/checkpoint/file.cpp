@@ -28,7 +28,7 @@ int open_or_fail(const std::string& path, int flags, const char* purpose) {
 }  // namespace
 
 File File::open_to_read(const std::string& path) {
-  File file(path, open_or_fail(path, O_RDONLY, "read"));
+  File file(path, open_or_fail(path, O_RDONLY | O_NONBLOCK, "read"));  // a pipe would wait for its writer
   struct stat status {};
   if (::fstat(file.descriptor_, &status) != 0) file.fail_with_errno("cannot be read");
   if (!S_ISREG(status.st_mode)) fail(ExitCode::kCheckpoint, "{}: is not a file", path);

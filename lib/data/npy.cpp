@@ -204,7 +204,8 @@ NpyHeader parse_npy_header(std::span<const std::byte> start, std::int64_t file_b
   return header;
 }
 
-NpyFile::NpyFile(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+// O_NONBLOCK: to open a pipe would wait for its writer.
+NpyFile::NpyFile(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (fd_ < 0) fail(ExitCode::kData, "{}: {}; is the path right?", path, std::strerror(errno));
   try {
     struct stat status {};
