@@ -1,11 +1,15 @@
+#include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <new>
+#include <unistd.h>
 
 #include "job.h"
+#include "train/agree.h"
 #include "verbs.h"
 
 namespace {
@@ -27,6 +31,18 @@ bool speaks_for_job() {
   return true;
 }
 
+/// A standard stream that is closed would be the next file that is opened: weights with progress written over them.
+void open_standard_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest number that is free
+}
+
+/// An answer that was cut off is none.
+void flush_answer() {
+  std::cout.flush();
+  if (!std::cout) fail(ExitCode::kData, "can't write to standard output; is the disk full?");
+}
+
 int finish(const Error& error, bool print) {
   if (print) std::cerr << "error: " << error.what() << std::endl;
   return static_cast<int>(error.code());
@@ -40,7 +56,9 @@ int run(int argc, char** argv, comm::World& world, bool speaks) {
   try {
     trainer::check_launcher(world);
     const auto options = trainer::parse_options(argc, argv, world.rank() == 0);
-    return options ? static_cast<int>(kVerbs.at(options->verb)(*options, world)) : 0;
+    const auto answer = options ? kVerbs.at(options->verb)(*options, world) : ExitCode::kDone;
+    train::agree(world, flush_answer);
+    return static_cast<int>(answer);
   } catch (const Error& error) {
     return finish(error, world.rank() == 0 && speaks);
   } catch (const std::bad_alloc&) {
@@ -57,6 +75,8 @@ int run(int argc, char** argv, comm::World& world, bool speaks) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of its size is an error of the write
   const bool speaks = speaks_for_job();
   std::unique_ptr<comm::World> world;
   try {

@@ -97,8 +97,13 @@ JsonlWriter::~JsonlWriter() {
 }
 
 void JsonlWriter::write_line(const char* bytes, std::size_t count) {
-  if (::write(fd_, bytes, count) != static_cast<ssize_t>(count))
-    fail(ExitCode::kData, "can't write {}: {}", file_, std::strerror(errno));
+  while (count > 0) {
+    const auto done = ::write(fd_, bytes, count);  // a disk that fills takes a part
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail(ExitCode::kData, "can't write {}: {}", file_, std::strerror(errno));
+    bytes += done;
+    count -= static_cast<std::size_t>(done);
+  }
 }
 
 void JsonlWriter::step(const train::StepEvent& event) {

@@ -40,8 +40,14 @@ struct RankFacts {
   }
 };
 
+/// Beyond it the libraries' memory for each thread is not there, which ends the process.
+constexpr int kMostThreads = 1024;
+
 int default_threads(const comm::World& world, int cores) {
-  if (const char* text = std::getenv("OMP_NUM_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
+  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+    const auto threads = std::strtol(text, nullptr, 10);  // at most LONG_MAX
+    if (threads > 0) return static_cast<int>(std::min<long>(threads, kMostThreads + 1));
+  }
   const auto of_node = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / world.local_size();
   return std::max(1, std::min(cores, of_node));
 }
@@ -106,6 +112,9 @@ Launch agree_on_launch(comm::World& world, bool allow_mixed, int threads) {
 
   std::vector<RankFacts> ranks;
   for (const auto& text : world.gather(own.to_text())) ranks.push_back(RankFacts::from_text(text));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].threads > kMostThreads)
+      fail(ExitCode::kConfig, "OMP_NUM_THREADS of rank {} asks for more than {} threads", rank, kMostThreads);
   Launch launch;
   launch.warnings = crowded_hosts(ranks);
   const auto first = comparable(ranks[0]);

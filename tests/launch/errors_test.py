@@ -135,7 +135,7 @@ CONFIGS = [
     Bad("loss: mse", "loss: mes", "config.yaml:14:9: there is no loss 'mes'"),
     Bad("  loss: mse\n", "", "config.yaml:13:3: compile needs 'loss'"),
     Bad("fit:", "fit:\n  learning_rate: 0.1", "config.yaml:18:3: unknown key 'learning_rate' in fit"),
-    Bad("batch_size: 8", "batch_size: -8", "config.yaml:18:15: fit: batch_size must be positive, found -8"),
+    Bad("batch_size: 8", "batch_size: -8", "config.yaml:18:15: fit: batch_size must be positive and below 1000000000, found -8"),
     Bad("samples: 32", "samples: many", "config.yaml:16:29: samples must be a whole number"),
     Bad("name: bad", "name: [bad", "not YAML", ranks=MOST),
     Bad("name: bad", "version: 2", "config.yaml:1:10: version must be 1, found 2"),
@@ -168,6 +168,8 @@ def data(x, y=npy((32, 4))):
 
 X = npy((32, 8))
 FILES = [
+    Bad(sentence="config.yaml:16:20: {folder}/x.npy is not a file", before=("sh", "-c", 'mkfifo x.npy; exec "$@"', "sh"),
+        **data(None)),
     Bad(sentence="config.yaml:16:20: {folder}/x.npy: No such file or directory; is the path right?", ranks=MOST,
         **data(None)),
     Bad(sentence="config.yaml:16:20: {folder}/x.npy has the shape (32, 9), samples of (9), but "
@@ -223,6 +225,11 @@ NAN = [
 ]
 
 OUTPUTS = [
+    Bad("", "", "can't write to standard output; is the disk full?", planned(2), DATA_CODE,
+        within=("sh", "-c", 'exec "$@" >/dev/full', "sh")),
+    Bad("", "", "runs/bad/final.safetensors", code=CHECKPOINT, ranks=(1,),
+        within=("sh", "-c", 'ulimit -f 128; exec "$@"', "sh"),
+        words=("train", "config.yaml", "--set", "model.layers.0.Dense.units=2048")),
     Bad("name: bad", "name: bad\noutput_dir: file", "can't create file/bad: Not a directory", code=DATA_CODE,
         files={"file": b""}),
     Bad("name: bad", "name: bad\noutput_dir: /proc/none", "can't create /proc/none/bad", code=DATA_CODE),
@@ -231,6 +238,8 @@ OUTPUTS = [
 
 # A launcher that MPI does not understand, and ranks that are not equal.
 LAUNCHES = [
+    Bad("", "", "OMP_NUM_THREADS of rank 0 asks for more than 1024 threads", within=("env", "OMP_NUM_THREADS=100000")),
+    Bad("", "", "TESSERA_RANKS_PER_NODE is '2x'", ranks=(2,), within=("env", "TESSERA_RANKS_PER_NODE=2x")),
     Bad("", "", "OMPI_COMM_WORLD_SIZE is 16, but MPI sees ", within=("env", "OMPI_COMM_WORLD_SIZE=16"), ranks=MOST),
     Bad("", "", " has threads ", ranks=(2, 4),
         within=("sh", "-c", 'OMP_NUM_THREADS=$((OMPI_COMM_WORLD_RANK % 2 + 1)) exec "$@"', "sh")),
@@ -310,6 +319,24 @@ class Errors(launch.Case):
             result = launch.run(ranks, "train", "config.yaml", folder=folder)
             self.assertEqual((len(result.errors), result.code), (1, DATA_CODE), str(result))
             self.assertIn("can't write runs/bad/metrics.jsonl: No space left on device", result.errors[0])
+
+    def test_closed_standard_streams_are_no_files_of_the_run(self):
+        self.write(BASE)
+        self.run_ok(0, "train", "config.yaml", within=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"))
+        closed = (self.folder / "runs/bad/final.safetensors").read_bytes()
+        metrics = (self.folder / "runs/bad/metrics.jsonl").read_text()
+        self.run_ok(0, "train", "config.yaml")
+        self.assertEqual(closed, (self.folder / "runs/bad/final.safetensors").read_bytes())
+        self.assertEqual([line[0] for line in metrics.splitlines()], ["{"] * len(metrics.splitlines()))
+
+    def test_a_disk_that_fills_while_training(self):
+        if not CAN_MOUNT:
+            self.skipTest("no right to mount a small disk")
+        self.write(BASE)
+        result = launch.run(0, "train", "config.yaml", "--set", "output_dir=full", "--set", "fit.epochs=100000",
+                            folder=self.folder, before=tmpfs("40k"))
+        self.assertEqual((len(result.errors), result.code), (1, DATA_CODE), str(result))
+        self.assertIn("can't write full/bad/metrics.jsonl: No space left on device", result.errors[0])
 
     def test_launches(self):
         self.check(LAUNCHES)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <signal.h>
@@ -58,8 +59,9 @@ Session::Session(int* argc, char*** argv, int ranks_per_node) {
 
 void Session::find_neighbours(int ranks_per_node) {
   if (const auto text = environment("TESSERA_RANKS_PER_NODE"); ranks_per_node == 0 && !text.empty()) {
-    ranks_per_node = std::atoi(text.c_str());
-    if (ranks_per_node <= 0)
+    const auto* const end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, ranks_per_node);
+    if (error != std::errc() || last != end || ranks_per_node <= 0)
       fail(ExitCode::kConfig, "TESSERA_RANKS_PER_NODE is '{}': a number above 0 is needed", text);
   }
   MPI_Comm host_ranks = MPI_COMM_NULL;
