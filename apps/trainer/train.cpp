@@ -1,5 +1,8 @@
+#include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/file.h>
 
 #include "job.h"
 #include "report/jsonl.h"
@@ -21,13 +24,22 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   if (!out) fail(ExitCode::kData, "can't write {}; is the disk full, or the folder not writable?", file.string());
 }
 
+/// Keeps a second run out of the folder until this process ends. Some network file systems can't lock a folder.
+void lock_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  fail(ExitCode::kData, "another run writes to {}; give one of them another `name` or `output_dir`", folder.string());
+}
+
 /// A fresh run replaces what an earlier one of that name left: weights and predictions of another model must not look
-/// like its own.
+/// like its own. The weights that it starts from stay until its own are there.
 void begin_folder(const std::filesystem::path& folder, const train::Session& session) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
+  lock_folder(folder);
   for (const auto* former : {"final.safetensors", "final.safetensors.partial", "predict"}) {
+    if (std::filesystem::equivalent(folder / former, session.spec().model.load_weights, error)) continue;
     std::filesystem::remove_all(folder / former, error);
     if (error) fail(ExitCode::kData, "can't remove {}: {}", (folder / former).string(), error.message());
   }

@@ -62,6 +62,32 @@ class Signals(launch.Case):
                 self.assertEqual(end["steps"], self.events("long", "step")[-1]["step"])
                 self.assertTrue((self.folder / "runs/long/final.safetensors").exists())
 
+    def test_a_second_run_leaves_the_folder_of_the_first_alone(self):
+        job = self.start(0)
+        second = launch.run(2, "train", "config.yaml", folder=self.folder)
+        self.assertEqual((second.code, len(second.errors)), (3, 1), str(second))
+        self.assertIn("another run writes to runs/long", second.errors[0])
+        job.process.send_signal(signal.SIGUSR1)
+        self.assertEqual(job.wait(20).code, 75)
+        steps = [event["step"] for event in self.events("long", "step")]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)))
+
+    def test_the_weights_that_a_run_starts_from_outlive_it(self):
+        job = self.start(0)
+        job.process.send_signal(signal.SIGUSR1)
+        self.assertEqual(job.wait(20).code, 75)
+        weights, metrics = (self.folder / "runs/long" / name for name in ("final.safetensors", "metrics.jsonl"))
+        before = weights.read_bytes()
+        metrics.unlink()
+        self.write(CONFIG.replace("model:", "model:\n  load_weights: runs/long/final.safetensors"), "again.yaml")
+        job = launch.Job(0, ["train", "again.yaml"], folder=self.folder)
+        while not metrics.exists():
+            self.assertIsNone(job.process.poll(), "the job ended by itself")
+            time.sleep(0.05)
+        job.process.kill()
+        job.wait(20)
+        self.assertEqual(weights.read_bytes(), before)
+
     def test_sigint_and_sigterm_do_so_without_mpirun(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number=number):
