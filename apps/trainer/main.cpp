@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "job.h"
-#include "train/agree.h"
 #include "verbs.h"
 
 namespace {
@@ -57,7 +56,7 @@ int run(int argc, char** argv, comm::World& world, bool speaks) {
     trainer::check_launcher(world);
     const auto options = trainer::parse_options(argc, argv, world.rank() == 0);
     const auto answer = options ? kVerbs.at(options->verb)(*options, world) : ExitCode::kDone;
-    train::agree(world, flush_answer);
+    flush_answer();  // of rank 0: no other has one
     return static_cast<int>(answer);
   } catch (const Error& error) {
     return finish(error, world.rank() == 0 && speaks);
