@@ -96,10 +96,7 @@ void read_data_parallel(const Node& node, DistributionSpec& spec) {
 void read_model_parallel(const Node& node, const SourcePos& pos, DistributionSpec& spec) {
   constexpr auto kShape = "ModelParallel: {mesh: {shape: [2, 4], axis_names: [batch, model]}, layout_map: {...}}";
   spec.strategy = DistributionSpec::Strategy::kModelParallel;
-  if (!node.is_null())
-    require_keys(node,
-                 {"mesh", "batch_dim_name", "layout_map", "output_layout_map", "data_layout_map", "unmatched_rules"},
-                 "ModelParallel");
+  if (!node.is_null()) require_section_keys(node, "ModelParallel");
   for (const auto* key : {"mesh", "layout_map"})
     if (node.find(key) == nullptr) fail_at(pos, ExitCode::kConfig, "ModelParallel needs '{}', as in {}", key, kShape);
   read_mesh(*node.find("mesh"), spec);
@@ -191,7 +188,7 @@ Section<DistributionSpec> read_distribution(const Node& node) {
   if (node.is_scalar()) {
     read_strategy_name(node, spec);
   } else if (!node.is_null()) {
-    require_keys(node, {"DataParallel", "ModelParallel", "micro_batches", "zero_stage"}, "distribution");
+    require_section_keys(node, "distribution");
     const Node* data_parallel = node.find("DataParallel");
     const Node* model_parallel = node.find("ModelParallel");
     if (data_parallel != nullptr && model_parallel != nullptr)

@@ -95,7 +95,7 @@ Node resolved_node(const ModelSpec& model, const std::vector<Item>& items) {
 }  // namespace
 
 Section<ModelSpec> read_model(const Node& node, const std::string& folder) {
-  require_keys(node, {"name", "inputs", "layers", "outputs", "load_weights"}, "model");
+  require_section_keys(node, "model");
   ModelSpec model;
   model.pos = node.pos;
   model.name = "model";

@@ -1,5 +1,6 @@
 #include "config/overrides.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tessera::config {
@@ -35,6 +36,31 @@ Node& item_at(Node& list, const std::string& index, const std::string& parent, c
   return list.items[i];
 }
 
+Node parse_value(const std::string& text, const SourcePos& place) {
+  try {
+    return text.empty() ? Node{} : parse(text, "value");
+  } catch (const Error& error) {
+    fail_at(place, ExitCode::kConfig, "{}", error.what());
+  }
+}
+
+/// "{outer: {key: value}}" of "Outer.key", "{name: {key: value}}" of "key"
+std::string with_argument(const std::string& name, const std::string& path, const std::string& value) {
+  const auto dot = path.find('.');
+  if (dot == std::string::npos) return fmt::format("{{{}: {{{}: {}}}}}", name, path, value);
+  return fmt::format("{{{}: {{{}: {}}}}}", path.substr(0, dot), path.substr(dot + 1), value);
+}
+
+/// How to write it where a bare name stands instead of a mapping: as an argument of that class or, in `distribution`,
+/// beside the strategy.
+std::string whole(const std::string& parent, const Node& name, const std::string& key, const std::string& value) {
+  const auto dots = std::count(key.begin(), key.end(), '.');
+  if (parent == "distribution" && dots == 0) return fmt::format("{{{}: null, {}: {}}}", name.text, key, value);
+  const bool is_class = parent == "distribution" || parent.starts_with("compile.");
+  if (is_class && dots <= 1) return with_argument(name.text, key, value);
+  return "{...}";
+}
+
 }  // namespace
 
 void apply_override(Node& root, const std::string& text) {
@@ -55,8 +81,8 @@ void apply_override(Node& root, const std::string& text) {
     if (node->is_sequence()) {
       node = &item_at(*node, key, parent, place);
     } else if (node->is_scalar()) {
-      fail_at(place, ExitCode::kConfig, "'{}' is {}, not a mapping; set it as a whole: --set {}={{...}}", parent,
-              describe(*node), parent);
+      fail_at(place, ExitCode::kConfig, "'{}' is {}, not a mapping; set it as a whole: --set '{}={}'", parent,
+              describe(*node), parent, whole(parent, *node, rest, value_text));
     } else {
       if (node->find(key) == nullptr) {
         Node missing;
@@ -68,8 +94,7 @@ void apply_override(Node& root, const std::string& text) {
     done += length + 1;
   }
 
-  Node value;
-  if (!value_text.empty()) value = parse(value_text, place.file);
+  auto value = parse_value(value_text, place);
   set_place(value, place);
   *node = std::move(value);
 }

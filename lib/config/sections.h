@@ -13,6 +13,12 @@ struct Section {
   Node resolved;
 };
 
+inline constexpr auto kTop = "the config";
+
+/// Refuses what is not a mapping and keys that the section (kTop, "model", "distribution", "ModelParallel", "compile",
+/// "data", "fit") does not have: with the section where the key belongs, else as require_keys.
+void require_section_keys(const Node& map, const std::string& section);
+
 /// Relative paths lie in the folder of the YAML.
 std::string absolute_path(const Node& node, const std::string& what, const std::string& folder);
 

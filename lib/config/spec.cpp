@@ -50,6 +50,7 @@ Section<FitSpec> read_fit(const Node& node) {
                                     field("validation_steps", &FitFields::validation_steps, std::nullopt, kCount),
                                     field("validation_freq", &FitFields::validation_freq, 1, kCount),
                                 });
+  if (!node.is_null()) require_section_keys(node, "fit");
   const auto given = table.read(node, node.pos);
   using Remainder = FitSpec::Remainder;
   FitSpec fit;
@@ -76,7 +77,7 @@ std::vector<Constructor> read_metrics(const Node* node, const std::string& what)
 }
 
 CompileSpec read_compile(const Node& node) {
-  require_keys(node, {"optimizer", "loss", "metrics", "weighted_metrics"}, "compile");
+  require_section_keys(node, "compile");
   CompileSpec compile;
   for (const auto* key : {"optimizer", "loss"})
     if (node.find(key) == nullptr) fail_at(node.pos, ExitCode::kConfig, "compile needs '{}'", key);
@@ -116,9 +117,10 @@ void read_npy(const Node& node, const ModelSpec& model, const std::string& folde
 
 DataSpec read_data(const Node& node, const ModelSpec& model, const std::string& folder, const std::string& what) {
   require_keys(node, {"npy", "random"}, what);
-  if (node.entries.size() != 1)
-    fail_at(node.pos, ExitCode::kConfig, "{} needs one of {{npy: {{x: FILE, y: FILE}}}} and {{random: {{samples: N}}}}",
-            what);
+  if (node.entries.size() > 1)
+    fail_at(node.entries[1].pos, ExitCode::kConfig, "{} has 'npy' and 'random'; only one of them can be given", what);
+  if (node.entries.empty())
+    fail_at(node.pos, ExitCode::kConfig, "{} needs {{npy: {{x: FILE, y: FILE}}}} or {{random: {{samples: N}}}}", what);
   DataSpec data;
   data.pos = node.pos;
   if (const Node* npy = node.find("npy")) read_npy(*npy, model, folder, what, data);
@@ -157,7 +159,8 @@ std::string read_hardware(const Node& node, const std::string& folder) {
 std::string read_device(const Node& node) {
   auto device = node.as_text("device");
   if (device != "auto" && device != "cpu" && device != "cuda")
-    fail_at(node.pos, ExitCode::kConfig, "device must be auto, cpu or cuda, found '{}'", device);
+    fail_at(node.pos, ExitCode::kConfig, "device must be auto, cpu or cuda, found '{}'{}", device,
+            device == "gpu" ? "; did you mean 'cuda'?" : "");
   return device;
 }
 
@@ -223,10 +226,7 @@ std::string checked_name(const Node& node, const std::string& what) {
 Spec parse_spec(const std::string& text, const std::string& file, const std::vector<std::string>& overrides) {
   auto root = parse(text, file);
   for (const auto& override_text : overrides) apply_override(root, override_text);
-  require_keys(root,
-               {"version", "name", "seed", "output_dir", "device", "hardware", "model", "distribution", "compile",
-                "data", "fit"},
-               "the config");
+  require_section_keys(root, kTop);
   Spec spec;
   spec.file = file;
   spec.pos = root.pos;
@@ -247,7 +247,7 @@ Spec parse_spec(const std::string& text, const std::string& file, const std::vec
   if (!compile.is_null()) spec.compile = read_compile(compile);
   const auto data = section("data");
   if (!data.is_null()) {
-    require_keys(data, {"train", "validation", "test"}, "data");
+    require_section_keys(data, "data");
     for (const auto& entry : data.entries)
       if (!entry.value.is_null())
         spec.data[entry.key] = read_data(entry.value, model.spec, folder, "data." + entry.key);

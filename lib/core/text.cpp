@@ -24,12 +24,22 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 namespace {
+
 constexpr std::size_t kLongestWord = 1000;  // longer ones are no slip of the finger, and the table is quadratic
+
+/// "lr" of "learning_rate", "" of a single word.
+std::string initials(std::string_view name) {
+  std::string letters;
+  for (std::size_t i = 0; i < name.size(); i = std::min(name.find('_', i), name.size() - 1) + 1) letters += name[i];
+  return letters.size() > 1 ? letters : "";
 }
+
+}  // namespace
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
-  int least = std::min(std::max(1, static_cast<int>(word.size()) / 3) + 1, static_cast<int>(word.size()));
+  // A third of the letters may differ, and at most three: a word that shares its first half is another one.
+  int least = std::min(std::clamp(static_cast<int>(word.size()) / 3, 1, 3) + 1, static_cast<int>(word.size()));
   for (const auto& candidate : candidates) {
     const auto difference = static_cast<std::ptrdiff_t>(word.size()) - static_cast<std::ptrdiff_t>(candidate.size());
     if (std::abs(difference) >= least || word.size() > kLongestWord) continue;
@@ -39,6 +49,9 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
       best = candidate;
     }
   }
+  const auto abbreviated = [&](const std::string& candidate) { return initials(candidate) == word; };
+  if (!best && std::count_if(candidates.begin(), candidates.end(), abbreviated) == 1)
+    best = *std::find_if(candidates.begin(), candidates.end(), abbreviated);
   return best;
 }
 

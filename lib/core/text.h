@@ -10,7 +10,7 @@ namespace tessera {
 /// Levenshtein distance: insertions, deletions and replacements of one character, and swaps of neighbours.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word`, if near enough to be what a person meant.
+/// The candidate nearest to `word`, if near enough to be what a person meant, or the only one with these initials.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "; did you mean 'x'?" or "".

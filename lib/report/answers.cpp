@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "report/number.h"
 #include "report/table.h"
 
 namespace tessera::report {
@@ -70,8 +71,11 @@ void write_verification(std::ostream& to, const train::VerifyResult& result, std
   table.write(to);
   if (result.differences.empty()) return;
   const auto& worst = result.differences.front();
-  to << fmt::format("\n{}: {} steps on this mesh {} one device; the worst is {}, {:.2g} of what rounding allows\n",
-                    result.equal() ? "equal" : "DIFFERENT", steps, result.equal() ? "agree with" : "differ from",
+  to << fmt::format("\n{}: {} on this mesh {} one device; the worst is {}, {:.2g} of what rounding allows\n",
+                    result.equal() ? "equal" : "DIFFERENT", counted(steps, "step"),
+                    result.equal() ? steps == 1 ? "agrees with" : "agree with"
+                    : steps == 1   ? "differs from"
+                                   : "differ from",
                     worst.what, worst.ratio());
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/text.h"
+#include "report/number.h"
 
 namespace tessera::report {
 namespace {
@@ -40,8 +41,8 @@ Progress::Progress(std::FILE* to) : to_(to), terminal_(isatty(fileno(to)) != 0) 
 
 void Progress::begin(const train::BeginEvent& event) {
   run_ = event;
-  print(to_, "{} samples, {} epoch{} of {} steps, batch size {}\n", event.samples, event.epochs,
-        event.epochs == 1 ? "" : "s", event.steps_per_epoch, event.batch_size);
+  print(to_, "{}, {} of {}, batch size {}\n", counted(event.samples, "sample"), counted(event.epochs, "epoch"),
+        counted(event.steps_per_epoch, "step"), event.batch_size);
 }
 
 void Progress::epoch_begin(std::int64_t) {
@@ -84,7 +85,7 @@ void Progress::clear_bar() {
 void Progress::epoch(std::int64_t epoch, const train::Logs& logs) {
   clear_bar();
   const double mean = timed_steps_ > 0 ? milliseconds_ / static_cast<double>(timed_steps_) : 0;
-  print(to_, "epoch {}/{}: {} steps, {:.2f} s, {:.2f} ms a step  {}\n", epoch + 1, run_.epochs, steps_,
+  print(to_, "epoch {}/{}: {}, {:.2f} s, {:.2f} ms a step  {}\n", epoch + 1, run_.epochs, counted(steps_, "step"),
         seconds_now() - epoch_start_, mean, logs_line(logs));
 }
 
@@ -95,8 +96,8 @@ void Progress::warning(const std::string& sentence) {
 
 void Progress::end(const train::EndEvent& event) {
   clear_bar();
-  print(to_, "{} after {} steps; {} planned a rank, peak {} resident\n", event.interrupted ? "interrupted" : "done",
-        event.steps, human_bytes(static_cast<double>(event.planned_bytes)),
+  print(to_, "{} after {}; {} planned a rank, peak {} resident\n", event.interrupted ? "interrupted" : "done",
+        counted(event.steps, "step"), human_bytes(static_cast<double>(event.planned_bytes)),
         human_bytes(static_cast<double>(event.peak_rss_bytes)));
 }
 

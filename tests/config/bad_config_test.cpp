@@ -29,23 +29,25 @@ TEST(BadConfig, Top) {
                            {"model:", "1:1: model must be a mapping, found null"},
                        });
   expect_sentences(
-      kModel, {
-                  {"modle: 1", "2:1: unknown key 'modle' in the config; did you mean 'model'?"},
-                  {"checkpoint: {}",
-                   "2:1: unknown key 'checkpoint' in the config; it takes version, name, seed, output_dir, device, "
-                   "hardware, model, distribution, compile, data, fit"},
-                  {"version: 2", "2:10: version must be 1, found 2"},
-                  {"name: a/b", "2:7: name must be usable as a folder's name, found 'a/b'"},
-                  {"name: 5", "2:7: name must be text, found 5; in quotes it is text: '5'"},
-                  {"seed: -1", "2:7: seed must be at least 0, found -1"},
-                  {"seed: 0.5", "2:7: seed must be a whole number, found 0.5"},
-                  {"device: gpu", "2:9: device must be auto, cpu or cuda, found 'gpu'"},
-                  {"device: cuad", "2:9: device must be auto, cpu or cuda, found 'cuad'"},
-                  {"output_dir: ''", "2:13: output_dir must be a path, found ''"},
-                  {"hardware: [cpu]", "2:11: hardware must be text, found a list"},
-                  {"seed: 1\nseed: 2", "3:1: key 'seed' is given twice; the first is at 2:1"},
-                  {"fit: {epochs: 1\n", "3:1: not YAML: end of map flow not found"},
-              });
+      kModel,
+      {
+          {"modle: 1", "2:1: unknown key 'modle' in the config; did you mean 'model'?"},
+          {"checkpoint: {}",
+           "2:1: unknown key 'checkpoint' in the config; it takes version, name, seed, output_dir, device, "
+           "hardware, model, distribution, compile, data, fit"},
+          {"version: 2", "2:10: version must be 1, found 2"},
+          {"name: a/b", "2:7: name must be usable as a folder's name, found 'a/b'"},
+          {"name: 5", "2:7: name must be text, found 5; in quotes it is text: '5'"},
+          {"seed: -1", "2:7: seed must be at least 0, found -1"},
+          {"seed: 0.5", "2:7: seed must be a whole number, found 0.5"},
+          {"device: gpu", "2:9: device must be auto, cpu or cuda, found 'gpu'; did you mean 'cuda'?"},
+          {"unmatched_rules: warn", "2:1: unknown key 'unmatched_rules' in the config; it belongs in ModelParallel"},
+          {"device: cuad", "2:9: device must be auto, cpu or cuda, found 'cuad'"},
+          {"output_dir: ''", "2:13: output_dir must be a path, found ''"},
+          {"hardware: [cpu]", "2:11: hardware must be text, found a list"},
+          {"seed: 1\nseed: 2", "3:1: key 'seed' is given twice; the first is at 2:1"},
+          {"fit: {epochs: 1\n", "3:1: not YAML: end of map flow not found"},
+      });
 }
 
 TEST(BadConfig, Inputs) {
@@ -221,7 +223,9 @@ TEST(BadConfig, CompileDataFit) {
            "2:48: metrics must be a list, as in [accuracy], found the text 'mae'"},
           {"compile: {optimizer: 5, loss: mse}", "2:22: optimizer must be text, found 5; in quotes it is text: '5'"},
           {"data: {trian: {}}", "2:8: unknown key 'trian' in data; did you mean 'train'?"},
-          {"data: {train: {}}", "2:15: data.train needs one of {npy: {x: FILE, y: FILE}} and {random: {samples: N}}"},
+          {"data: {train: {}}", "2:15: data.train needs {npy: {x: FILE, y: FILE}} or {random: {samples: N}}"},
+          {"data: {train: {npy: {x: a, y: b}, random: {samples: 1}}}",
+           "2:35: data.train has 'npy' and 'random'; only one of them can be given"},
           {"data: {train: {csv: {}}}", "2:16: unknown key 'csv' in data.train; it takes npy, random"},
           {"data: {train: {npy: {y: y.npy}}}", "2:21: data.train has no file for the input 'x'"},
           {"data: {train: {npy: {x: x.npy, z: z.npy}}}",

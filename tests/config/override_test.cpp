@@ -64,9 +64,11 @@ TEST(Override, MistakesAreReportedAtTheOverride) {
        "--set model.layers.dense.units=5: 'model.layers' is a list: expected an index, found 'dense'"},
       {"compile.optimizer.Adam.learning_rate=1",
        "--set compile.optimizer.Adam.learning_rate=1: 'compile.optimizer' is the text 'adam', not a mapping; set it as "
-       "a "
-       "whole: --set compile.optimizer={...}"},
-      {"seed=[1", "--set seed=[1:1:1: not YAML: end of sequence flow not found"},
+       "a whole: --set 'compile.optimizer={Adam: {learning_rate: 1}}'"},
+      {"compile.optimizer.learning_rate=1",
+       "--set compile.optimizer.learning_rate=1: 'compile.optimizer' is the text 'adam', not a mapping; set it as a "
+       "whole: --set 'compile.optimizer={adam: {learning_rate: 1}}'"},
+      {"seed=[1", "--set seed=[1: value:1:1: not YAML: end of sequence flow not found"},
   };
   for (const auto& [text, sentence] : cases) EXPECT_EQ(override_error(text), sentence);
 }

@@ -14,6 +14,16 @@ TEST(Text, NearestFindsASwappedLetter) {
 
 TEST(Text, NearestIsSilentAboutStrangers) { EXPECT_EQ(did_you_mean("xyz", {"epochs", "shuffle"}), ""); }
 
+TEST(Text, NearestIsSilentAboutAWordWithTheSameFirstHalf) {
+  EXPECT_EQ(did_you_mean("validation_split", {"validation_steps", "validation_freq"}), "");
+}
+
+TEST(Text, NearestKnowsTheInitialsOfOneCandidate) {
+  EXPECT_EQ(did_you_mean("lr", {"name", "learning_rate"}), "; did you mean 'learning_rate'?");
+  EXPECT_EQ(did_you_mean("lr", {"loss_rate", "learning_rate"}), "");
+  EXPECT_EQ(did_you_mean("l", {"loss", ""}), "");
+}
+
 TEST(Text, HumanBytes) {
   EXPECT_EQ(human_bytes(512), "512 B");
   EXPECT_EQ(human_bytes(1536), "1.50 KiB");
