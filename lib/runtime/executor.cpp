@@ -130,7 +130,12 @@ void Executor::Impl::execute(const SectionImage& section, int index, const devic
   if (step.instruction->micro_batch >= 0) own.micro_batch = step.instruction->micro_batch;
   const auto& operands = step.operands[static_cast<std::size_t>(own.micro_batch)];
   if (step.kernel >= 0) {
-    kernels[static_cast<std::size_t>(step.kernel)]->run(operands.inputs.data(), operands.outputs.data(), own);
+    try {
+      kernels[static_cast<std::size_t>(step.kernel)]->run(operands.inputs.data(), operands.outputs.data(), own);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kData) throw;
+      fail(ExitCode::kData, "step {}, '{}': {}", params.step, step.instruction->layer, error.what());
+    }
     return;
   }
   context = {step.what, index, params.step};

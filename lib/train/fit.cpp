@@ -38,6 +38,20 @@ std::string first_bad_variable(Session& session) {
   return "";
 }
 
+/// The first input of the program whose batch in hand has a value that is not finite on any rank; "" if none has.
+std::string first_bad_input(Session& session, const std::string& program) {
+  const auto& planned = session.plan().programs.at(program);
+  for (const int index : planned.inputs) {
+    const auto& value = planned.values[static_cast<std::size_t>(index)];
+    if (value.dtype != DType::kF32) continue;
+    const auto* batch = static_cast<const float*>(session.executor().input(program, value.name));
+    const auto count = value.bytes / static_cast<std::int64_t>(sizeof(float));
+    if (session.world().any(!std::all_of(batch, batch + count, [](float x) { return std::isfinite(x); })))
+      return value.name;
+  }
+  return "";
+}
+
 class Fit {
  public:
   Fit(Session& session, Observer& observer, const std::function<bool()>& stop)
@@ -135,9 +149,13 @@ class Fit {
   void check_finite(const StepEvent& event) {
     const bool finite = std::isfinite(event.loss) && std::isfinite(event.grad_norm.value_or(0));
     if (finite) return;
+    const auto* what = std::isfinite(event.loss) ? "gradient norm" : "loss";
+    if (const auto key = first_bad_input(session_, "train"); !key.empty())
+      fail(ExitCode::kNotFinite, "step {}: the {} is not finite, and neither is '{}' in the data of this batch",
+           event.step, what, key);
     const auto bad = first_bad_variable(session_);
-    fail(ExitCode::kNotFinite, "step {}: the {} is not finite; {}. A smaller learning_rate or a clipnorm may help",
-         event.step, std::isfinite(event.loss) ? "gradient norm" : "loss",
+    fail(ExitCode::kNotFinite,
+         "step {}: the {} is not finite; {}. A smaller learning_rate or a global_clipnorm may help", event.step, what,
          bad.empty() ? "all variables are finite" : "the first variable that isn't either is '" + bad + "'");
   }
 

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import dataclasses
+import math
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -190,7 +192,7 @@ FILES = [
 ]
 
 LABELS = b"".join((12 if row == 5 else 0).to_bytes(4, "little") for row in range(32))
-FILES.append(Bad(sentence="label 12 in row ", words=("train", "config.yaml", "--set", "fit.shuffle=false", "--set",
+FILES.append(Bad(sentence="step 1, 'loss': label 12 in row ", words=("train", "config.yaml", "--set", "fit.shuffle=false", "--set",
                                                      "compile.loss=SparseCategoricalCrossentropy"),
                  **data(X, npy((32,), "<i4", LABELS))))
 
@@ -219,6 +221,8 @@ MEMORY_NEEDS = [
 ]
 
 NAN = [
+    Bad(sentence="step 1: the loss is not finite, and neither is 'x' in the data of this batch",
+        **{**data(npy((32, 8), elements=struct.pack("<256f", *[math.nan] * 256))), "code": NOT_FINITE}),
     Bad("optimizer: sgd", "optimizer: {SGD: {learning_rate: 1e30}}",
         "step 2: the loss is not finite; the first variable that isn't either is 'dense_1/kernel'", code=NOT_FINITE,
         words=("train", "config.yaml", "--set", "fit.epochs=20")),
