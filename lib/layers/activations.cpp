@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "config/fields.h"
-#include "core/text.h"
 #include "graph/ops/ops.h"
+#include "layers/registry.h"
 
 namespace tessera::layers {
 namespace {
@@ -46,15 +46,27 @@ struct ConstantConfig {
   double value = 0;
 };
 
+config::Fields<GeluConfig> gelu_fields() {
+  return {"gelu", {config::field("approximate", &GeluConfig::approximate, false)}};
+}
+
+config::Fields<SoftmaxConfig> softmax_fields(const std::string& name) {
+  return {name, {config::field("axis", &SoftmaxConfig::axis, -1)}};
+}
+
+config::Fields<ConstantConfig> unary_fields(const Unary& f) {
+  std::vector<config::Field<ConstantConfig>> own;
+  if (!f.argument.empty()) own.push_back(config::field(std::string(f.argument), &ConstantConfig::value, f.fallback));
+  return {std::string(f.name), std::move(own)};
+}
+
 Tensor gelu(Builder& b, const config::Constructor& c, Tensor x) {
-  const config::Fields<GeluConfig> fields("gelu", {config::field("approximate", &GeluConfig::approximate, false)});
-  const std::string function = fields.read(c.arguments, c.pos).approximate ? "gelu_tanh" : "gelu";
+  const std::string function = gelu_fields().read(c.arguments, c.pos).approximate ? "gelu_tanh" : "gelu";
   return b.op(graph::kUnary, function, {x}, {{"function", function}});
 }
 
 Tensor softmax(Builder& b, const config::Constructor& c, Tensor x) {
-  const config::Fields<SoftmaxConfig> fields(c.name, {config::field("axis", &SoftmaxConfig::axis, -1)});
-  const auto axis = fields.read(c.arguments, c.pos).axis;
+  const auto axis = softmax_fields(c.name).read(c.arguments, c.pos).axis;
   const auto last = static_cast<std::int64_t>(x.rank()) - 1;
   if (axis != -1 && axis != last)
     fail_at(c.pos, ExitCode::kConfig, "{} over axis {} is not supported, only over the last one", c.name, axis);
@@ -65,10 +77,7 @@ Tensor softmax(Builder& b, const config::Constructor& c, Tensor x) {
 Tensor unary(Builder& b, const config::Constructor& c, const Unary& f, Tensor x) {
   const std::string function(f.function);
   Attributes attributes{{"function", function}};
-  std::vector<config::Field<ConstantConfig>> own;
-  if (!f.argument.empty()) own.push_back(config::field(std::string(f.argument), &ConstantConfig::value, f.fallback));
-  const config::Fields<ConstantConfig> fields(c.name, own);
-  const auto config = fields.read(c.arguments, c.pos);
+  const auto config = unary_fields(f).read(c.arguments, c.pos);
   if (!f.argument.empty()) attributes.set("parameter", config.value);
   return b.op(graph::kUnary, function, {x}, attributes);
 }
@@ -79,6 +88,14 @@ std::vector<std::string> activation_names() {
   std::vector<std::string> names{"linear", "gelu", "softmax", "log_softmax"};
   for (const auto& f : kUnary) names.emplace_back(f.name);
   return names;
+}
+
+std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> activation_docs() {
+  std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> docs{{"linear", {}},
+                                                                          {"gelu", gelu_fields().docs()}};
+  for (const auto* name : {"softmax", "log_softmax"}) docs.emplace_back(name, softmax_fields(name).docs());
+  for (const auto& f : kUnary) docs.emplace_back(f.name, unary_fields(f).docs());
+  return docs;
 }
 
 Tensor apply_activation(Builder& b, Tensor x, const std::optional<config::Constructor>& activation) {
@@ -93,7 +110,8 @@ Tensor apply_activation(Builder& b, Tensor x, const std::optional<config::Constr
   if (c.name == "softmax" || c.name == "log_softmax") return softmax(b, c, x);
   for (const auto& f : kUnary)
     if (c.name == f.name) return unary(b, c, f, x);
-  fail_at(c.pos, ExitCode::kConfig, "there is no activation '{}'{}", c.name, did_you_mean(c.name, activation_names()));
+  const auto names = activation_names();
+  fail_at(c.pos, ExitCode::kConfig, "there is no activation '{}'{}", c.name, known_names(c.name, names, names));
 }
 
 }  // namespace tessera::layers

@@ -2,8 +2,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "config/fields.h"
 #include "layers/builder.h"
 
 namespace tessera::layers {
@@ -12,7 +14,10 @@ namespace tessera::layers {
 /// place.
 Tensor apply_activation(Builder& b, Tensor x, const std::optional<config::Constructor>& activation);
 
-/// All names, for the docs.
+/// All names.
 std::vector<std::string> activation_names();
+
+/// Name and fields of each, for the docs.
+std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> activation_docs();
 
 }  // namespace tessera::layers

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "layers/activations.h"
+#include "layers/initializers.h"
 #include "layers/layer.h"
 #include "layers/loss.h"
 #include "layers/metric.h"
@@ -146,13 +148,35 @@ class ModelBuilder {
   std::map<std::string, Applied> applied_;
 };
 
+/// Its type and what it must also be.
+std::string type_of(const config::FieldDoc& field) {
+  if (field.check.empty() || field.check.starts_with("only ")) return field.type;
+  return field.check.starts_with("one of ") ? field.check : fmt::format("{} ({})", field.type, field.check);
+}
+
+void add_doc(const std::string& kind, const std::string& name, const std::vector<config::FieldDoc>& fields,
+             std::vector<ClassDoc>& docs) {
+  ClassDoc doc{kind, name, {}};
+  for (const auto& f : fields) doc.fields.push_back({f.name, type_of(f), f.default_text});
+  docs.push_back(std::move(doc));
+}
+
 template <typename Class>
 void add_docs(const Registry<Class>& registry, std::vector<ClassDoc>& docs) {
-  for (const auto& c : registry.classes()) {
-    ClassDoc doc{registry.kind(), c.name, {}};
-    for (const auto& f : c.fields) doc.fields.push_back({f.name, f.type, f.default_text});
-    docs.push_back(std::move(doc));
-  }
+  for (const auto& c : registry.classes()) add_doc(registry.kind(), c.name, c.fields, docs);
+}
+
+/// What stands in `layers` beside the layers; read by lib/config.
+std::vector<ClassDoc> block_docs() {
+  const FieldDoc layers{"layers", "list of layers and blocks", ""}, input{"inputs", "name", "the layer above"};
+  return {{"block", "Repeat", {{"name", "text", "repeat"}, {"times", "int (positive)", ""}, layers, input}},
+          {"block", "Sequential", {{"name", "text", "sequential"}, layers, input}},
+          {"block",
+           "Shared",
+           {{"layer", "name of a layer", ""},
+            {"name", "text", "the layer's with _1, _2, ..."},
+            {"inputs", "name or list of names", "the layer above"},
+            {"call", "{argument: value} or null", "null"}}}};
 }
 
 }  // namespace
@@ -178,16 +202,14 @@ OptimizerInfo optimizer_info(const config::Spec& spec) {
 std::vector<std::string> metric_names(const config::Spec& spec) { return make_metrics(spec.compile).names; }
 
 std::vector<ClassDoc> schema() {
-  std::vector<ClassDoc> docs;
+  auto docs = block_docs();
   add_docs(layer_registry(), docs);
+  for (const auto& [name, fields] : activation_docs()) add_doc("activation", name, fields, docs);
+  for (const auto& [name, fields] : initializer_docs()) add_doc("initialiser", name, fields, docs);
   add_docs(loss_registry(), docs);
   add_docs(metric_registry(), docs);
   add_docs(optimizer_registry(), docs);
-  for (const auto& [name, fields] : schedule_docs()) {
-    ClassDoc doc{"schedule", name, {}};
-    for (const auto& f : fields) doc.fields.push_back({f.name, f.type, f.default_text});
-    docs.push_back(std::move(doc));
-  }
+  for (const auto& [name, fields] : schedule_docs()) add_doc("schedule", name, fields, docs);
   return docs;
 }
 

@@ -9,18 +9,13 @@
 
 #include "config/fields.h"
 #include "core/philox.h"
-#include "core/text.h"
+#include "layers/registry.h"
 
 namespace tessera::layers {
 namespace {
 
 using graph::Initializer;
 using Kind = Initializer::Kind;
-
-struct Context {
-  const config::Constructor& constructor;
-  const Shape& shape;
-};
 
 struct Arguments {
   double value = 0;               // Constant
@@ -31,12 +26,41 @@ struct Arguments {
   std::string mode = "fan_in", distribution = "truncated_normal";
   std::optional<std::int64_t> seed;
 };
+using ArgumentFields = std::vector<config::Field<Arguments>>;
 
-/// Reads the arguments of one class: `own` beside the seed.
-Arguments read(const Context& c, std::vector<config::Field<Arguments>> own, bool random = true) {
-  if (random) own.push_back(config::field("seed", &Arguments::seed, std::nullopt));
-  return config::Fields<Arguments>(c.constructor.name, std::move(own)).read(c.constructor.arguments, c.constructor.pos);
+ArgumentFields none() { return {}; }
+ArgumentFields value() { return {config::field("value", &Arguments::value, 0.0)}; }
+ArgumentFields gain() { return {config::field("gain", &Arguments::gain, 1.0)}; }
+ArgumentFields seed() { return {config::field("seed", &Arguments::seed, std::nullopt)}; }
+
+ArgumentFields with_seed(ArgumentFields own) {
+  own.push_back(seed().front());
+  return own;
 }
+
+ArgumentFields range() {
+  return with_seed(
+      {config::field("minval", &Arguments::minval, -0.05), config::field("maxval", &Arguments::maxval, 0.05)});
+}
+
+ArgumentFields moments() {
+  return with_seed({config::field("mean", &Arguments::mean, 0.0),
+                    config::field("stddev", &Arguments::stddev, 0.05, config::non_negative)});
+}
+
+ArgumentFields scaling() {
+  return with_seed({config::field("scale", &Arguments::scale, 1.0, config::positive),
+                    config::field("mode", &Arguments::mode, "fan_in", config::one_of({"fan_in", "fan_out", "fan_avg"})),
+                    config::field("distribution", &Arguments::distribution, "truncated_normal",
+                                  config::one_of({"truncated_normal", "untruncated_normal", "uniform"}))});
+}
+
+/// What an initialiser is made of.
+struct Context {
+  const config::Constructor& constructor;
+  const Shape& shape;
+  const Arguments& arguments;
+};
 
 /// What an initialiser is, and the seed that was given.
 struct Made {
@@ -50,17 +74,15 @@ Made constant(double value) {
   return made;
 }
 
-Made zeros(const Context& c) { return read(c, {}, false), constant(0); }
-Made ones(const Context& c) { return read(c, {}, false), constant(1); }
-Made constant_of(const Context& c) {
-  return constant(read(c, {config::field("value", &Arguments::value, 0.0)}, false).value);
-}
+Made zeros(const Context&) { return constant(0); }
+Made ones(const Context&) { return constant(1); }
+Made constant_of(const Context& c) { return constant(c.arguments.value); }
 
 Made identity(const Context& c) {
   if (c.shape.size() != 2)
     fail_at(c.constructor.pos, ExitCode::kConfig, "{} needs a variable with 2 dimensions, found {}", c.constructor.name,
             to_string(c.shape));
-  Made made = constant(read(c, {config::field("gain", &Arguments::gain, 1.0)}, false).gain);
+  Made made = constant(c.arguments.gain);
   made.initializer.kind = Kind::kIdentity;
   return made;
 }
@@ -83,16 +105,10 @@ Made normal(Kind kind, double mean, double stddev, std::optional<std::int64_t> s
   return made;
 }
 
-Made random_uniform(const Context& c) {
-  const auto a =
-      read(c, {config::field("minval", &Arguments::minval, -0.05), config::field("maxval", &Arguments::maxval, 0.05)});
-  return uniform(a.minval, a.maxval, a.seed);
-}
+Made random_uniform(const Context& c) { return uniform(c.arguments.minval, c.arguments.maxval, c.arguments.seed); }
 
 Made random_of(const Context& c, Kind kind) {
-  const auto a = read(c, {config::field("mean", &Arguments::mean, 0.0),
-                          config::field("stddev", &Arguments::stddev, 0.05, config::non_negative)});
-  return normal(kind, a.mean, a.stddev, a.seed);
+  return normal(kind, c.arguments.mean, c.arguments.stddev, c.arguments.seed);
 }
 Made random_normal(const Context& c) { return random_of(c, Kind::kNormal); }
 Made truncated_normal(const Context& c) { return random_of(c, Kind::kTruncatedNormal); }
@@ -111,16 +127,12 @@ Made scaled(const Shape& shape, double scale, std::string_view mode, std::string
 }
 
 Made variance_scaling(const Context& c) {
-  const auto a =
-      read(c, {config::field("scale", &Arguments::scale, 1.0, config::positive),
-               config::field("mode", &Arguments::mode, "fan_in", config::one_of({"fan_in", "fan_out", "fan_avg"})),
-               config::field("distribution", &Arguments::distribution, "truncated_normal",
-                             config::one_of({"truncated_normal", "untruncated_normal", "uniform"}))});
+  const auto& a = c.arguments;
   return scaled(c.shape, a.scale, a.mode, a.distribution, a.seed);
 }
 
 Made scaled(const Context& c, double scale, std::string_view mode, std::string_view distribution) {
-  return scaled(c.shape, scale, mode, distribution, read(c, {}).seed);
+  return scaled(c.shape, scale, mode, distribution, c.arguments.seed);
 }
 Made glorot_uniform(const Context& c) { return scaled(c, 1, "fan_avg", "uniform"); }
 Made glorot_normal(const Context& c) { return scaled(c, 1, "fan_avg", "truncated_normal"); }
@@ -138,28 +150,38 @@ Made orthogonal(const Context& c) {
 
 struct Entry {
   std::string_view class_name, name, alias;
+  ArgumentFields (*fields)();
   Made (*make)(const Context&);
 };
 
 constexpr std::array kInitializers{
-    Entry{"Zeros", "zeros", "zero", zeros},
-    Entry{"Ones", "ones", "one", ones},
-    Entry{"Constant", "constant", "", constant_of},
-    Entry{"Identity", "identity", "IdentityInitializer", identity},
-    Entry{"RandomUniform", "random_uniform", "uniform", random_uniform},
-    Entry{"RandomNormal", "random_normal", "normal", random_normal},
-    Entry{"TruncatedNormal", "truncated_normal", "", truncated_normal},
-    Entry{"VarianceScaling", "variance_scaling", "", variance_scaling},
-    Entry{"GlorotUniform", "glorot_uniform", "", glorot_uniform},
-    Entry{"GlorotNormal", "glorot_normal", "", glorot_normal},
-    Entry{"HeUniform", "he_uniform", "", he_uniform},
-    Entry{"HeNormal", "he_normal", "", he_normal},
-    Entry{"LecunUniform", "lecun_uniform", "", lecun_uniform},
-    Entry{"LecunNormal", "lecun_normal", "", lecun_normal},
-    Entry{"Orthogonal", "orthogonal", "OrthogonalInitializer", orthogonal},
+    Entry{"Zeros", "zeros", "zero", none, zeros},
+    Entry{"Ones", "ones", "one", none, ones},
+    Entry{"Constant", "constant", "", value, constant_of},
+    Entry{"Identity", "identity", "IdentityInitializer", gain, identity},
+    Entry{"RandomUniform", "random_uniform", "uniform", range, random_uniform},
+    Entry{"RandomNormal", "random_normal", "normal", moments, random_normal},
+    Entry{"TruncatedNormal", "truncated_normal", "", moments, truncated_normal},
+    Entry{"VarianceScaling", "variance_scaling", "", scaling, variance_scaling},
+    Entry{"GlorotUniform", "glorot_uniform", "", seed, glorot_uniform},
+    Entry{"GlorotNormal", "glorot_normal", "", seed, glorot_normal},
+    Entry{"HeUniform", "he_uniform", "", seed, he_uniform},
+    Entry{"HeNormal", "he_normal", "", seed, he_normal},
+    Entry{"LecunUniform", "lecun_uniform", "", seed, lecun_uniform},
+    Entry{"LecunNormal", "lecun_normal", "", seed, lecun_normal},
+    Entry{"Orthogonal", "orthogonal", "OrthogonalInitializer", none, orthogonal},
 };
 
+config::Fields<Arguments> fields_of(const Entry& entry) { return {std::string(entry.name), entry.fields()}; }
+
 }  // namespace
+
+std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> initializer_docs() {
+  std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> docs;
+  for (const auto& entry : kInitializers)
+    if (entry.make != orthogonal) docs.emplace_back(entry.name, fields_of(entry).docs());
+  return docs;
+}
 
 Fans compute_fans(const Shape& shape) {
   if (shape.empty()) return {};
@@ -171,18 +193,22 @@ Fans compute_fans(const Shape& shape) {
 
 graph::Initializer make_initializer(const config::Constructor& initializer, const Shape& shape, std::uint64_t seed,
                                     const std::string& path) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, shown;
   for (const auto& entry : kInitializers) {
     if (initializer.name == entry.class_name || initializer.name == entry.name || initializer.name == entry.alias) {
-      auto made = entry.make({initializer, shape});
+      const auto arguments = entry.make == orthogonal ? Arguments{}
+                                                      : config::Fields<Arguments>(initializer.name, entry.fields())
+                                                            .read(initializer.arguments, initializer.pos);
+      auto made = entry.make({initializer, shape, arguments});
       made.initializer.key = philox_key(made.seed ? static_cast<std::uint64_t>(*made.seed) : seed, "init", path);
       return made.initializer;
     }
     names.emplace_back(entry.class_name);
     names.emplace_back(entry.name);
+    if (entry.make != orthogonal) shown.emplace_back(entry.name);
   }
   fail_at(initializer.pos, ExitCode::kConfig, "there is no initialiser '{}'{}", initializer.name,
-          did_you_mean(initializer.name, names));
+          known_names(initializer.name, names, shown));
 }
 
 }  // namespace tessera::layers

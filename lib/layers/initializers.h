@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "config/node.h"
+#include "config/fields.h"
 #include "core/shape.h"
 #include "graph/initializer.h"
 
@@ -19,5 +21,8 @@ Fans compute_fans(const Shape& shape);
 /// place of the model's. Throws Error (config) with the place.
 graph::Initializer make_initializer(const config::Constructor& initializer, const Shape& shape, std::uint64_t seed,
                                     const std::string& path);
+
+/// Name and fields of each, for the docs.
+std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> initializer_docs();
 
 }  // namespace tessera::layers

@@ -10,7 +10,7 @@ const std::vector<config::Field<OptimizerConfig>>& common_optimizer_fields() {
   using C = OptimizerConfig;
   using config::field;
   static const std::vector<config::Field<C>> fields{
-      field("learning_rate", &C::learning_rate, "0.001"),
+      documented(field("learning_rate", &C::learning_rate, "0.001"), kLearningRateType),
       field("weight_decay", &C::weight_decay, std::nullopt, config::non_negative),
       field("clipnorm", &C::clipnorm, std::nullopt, config::positive),
       field("clipvalue", &C::clipvalue, std::nullopt, config::positive),
@@ -20,7 +20,8 @@ const std::vector<config::Field<OptimizerConfig>>& common_optimizer_fields() {
       field("ema_overwrite_frequency", &C::ema_overwrite_frequency, std::nullopt, config::positive),
       field("gradient_accumulation_steps", &C::gradient_accumulation_steps, std::nullopt, config::at_least(2)),
       field("name", &C::name, std::nullopt),
-      field("exclude_from_weight_decay", &C::exclude_from_weight_decay, "null"),
+      documented(field("exclude_from_weight_decay", &C::exclude_from_weight_decay, "null"),
+                 "{var_names: list of regular expressions} or null"),
       unsupported<C>("loss_scale_factor"),
   };
   return fields;

@@ -11,6 +11,8 @@
 
 namespace tessera::layers {
 
+inline constexpr auto kLearningRateType = "number or {Schedule: {arguments}}";
+
 /// Arguments that all optimizers take.
 struct OptimizerConfig {
   config::Node learning_rate;

@@ -9,6 +9,13 @@
 
 namespace tessera::layers {
 
+/// "; did you mean 'x'?" for a name near to one of `names`, else "; known: " and the ones of `shown`.
+inline std::string known_names(const std::string& name, const std::vector<std::string>& names,
+                               const std::vector<std::string>& shown) {
+  auto hint = did_you_mean(name, names);
+  return hint.empty() ? "; known: " + join(shown) : hint;
+}
+
 /// The classes of one kind, by name. A Class has `name`, `aliases` and `fields`.
 template <typename Class>
 class Registry {
@@ -24,19 +31,14 @@ class Registry {
     return nullptr;
   }
 
-  /// Error (config) at `pos` with the nearest name.
+  /// Error (config) at `pos` with the nearest name, or all of them.
   const Class& get(const std::string& name, const SourcePos& pos) const {
     if (const Class* found = find(name)) return *found;
-    std::vector<std::string> names;
-    for (const auto& c : classes_) {
-      names.push_back(c.name);
-      names.insert(names.end(), c.aliases.begin(), c.aliases.end());
-    }
-    const auto hint = did_you_mean(name, names);
-    if (!hint.empty()) fail_at(pos, ExitCode::kConfig, "there is no {} '{}'{}", kind_, name, hint);
-    names.clear();
-    for (const auto& c : classes_) names.push_back(c.name);
-    fail_at(pos, ExitCode::kConfig, "there is no {} '{}'; known: {}", kind_, name, join(names));
+    std::vector<std::string> shown;
+    for (const auto& c : classes_) shown.push_back(c.name);
+    auto names = shown;
+    for (const auto& c : classes_) names.insert(names.end(), c.aliases.begin(), c.aliases.end());
+    fail_at(pos, ExitCode::kConfig, "there is no {} '{}'{}", kind_, name, known_names(name, names, shown));
   }
 
  protected:
@@ -59,6 +61,13 @@ config::Field<C> unsupported(const std::string& name, const std::string& only = 
             if (node.is_null() || config::to_yaml_line(node) == only) return;
             fail_at(node.pos, ExitCode::kConfig, "{} is not supported, only {}; leave it out", what, only);
           }};
+}
+
+/// A field that is read as it is written, with the type that the docs show.
+template <typename C>
+config::Field<C> documented(config::Field<C> field, const std::string& type) {
+  field.doc.type = type;
+  return field;
 }
 
 /// A class's own fields, then those of its base class that it does not state anew.

@@ -84,8 +84,9 @@ Schedule make_schedule(const config::Node& learning_rate) {
   const auto c = config::as_constructor(learning_rate, "learning_rate");
   if (c.name == "ExponentialDecay") return exponential_decay().read(c.arguments, c.pos);
   if (c.name == "CosineDecay") return cosine_decay().read(c.arguments, c.pos);
-  fail_at(c.pos, ExitCode::kConfig, "there is no learning rate schedule '{}'{}; known: ExponentialDecay, CosineDecay",
-          c.name, did_you_mean(c.name, {"ExponentialDecay", "CosineDecay"}));
+  const std::vector<std::string> names{"ExponentialDecay", "CosineDecay"};
+  fail_at(c.pos, ExitCode::kConfig, "there is no learning rate schedule '{}'{}", c.name,
+          known_names(c.name, names, names));
 }
 
 }  // namespace tessera::layers

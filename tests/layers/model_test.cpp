@@ -104,7 +104,8 @@ TEST(Model, SchemaListsTheClasses) {
   std::vector<std::string> names;
   for (const auto& doc : schema()) names.push_back(doc.kind + " " + doc.name);
   for (const auto* name :
-       {"layer Dense", "loss Huber", "metric BinaryAccuracy", "optimizer RMSprop", "schedule CosineDecay"})
+       {"layer Dense", "loss Huber", "metric BinaryAccuracy", "optimizer RMSprop", "schedule CosineDecay",
+        "block Repeat", "activation leaky_relu", "initialiser random_normal"})
     EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
 }
 

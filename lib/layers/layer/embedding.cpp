@@ -11,6 +11,8 @@ struct EmbeddingConfig : LayerConfig {
 };
 
 Tensor embedding(Builder& b, const EmbeddingConfig& c, Tensor ids) {
+  if (is_float(ids.dtype()))
+    b.fail("ids are whole numbers, found {}; give the input of the model `dtype: int32`", to_string(ids.dtype()));
   const auto table = b.variable("embeddings", {c.input_dim, c.output_dim}, c.embeddings_initializer);
   return b.op(graph::kEmbedding, "embedding", {table, b.cast(ids, DType::kI32)});
 }

@@ -22,8 +22,8 @@ void add_sgd(OptimizerRegistry& r) {
   using config::field;
   using C = SgdConfig;
   r.add("SGD", {"sgd"}, "sgd", sgd,
-        {field("learning_rate", &C::learning_rate, "0.01"), field("momentum", &C::momentum, 0.0, config::in_0_1),
-         field("nesterov", &C::nesterov, false)});
+        {documented(field("learning_rate", &C::learning_rate, "0.01"), kLearningRateType),
+         field("momentum", &C::momentum, 0.0, config::in_0_1), field("nesterov", &C::nesterov, false)});
 }
 
 }  // namespace tessera::layers
