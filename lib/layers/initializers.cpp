@@ -19,7 +19,7 @@ using Kind = Initializer::Kind;
 
 struct Arguments {
   double value = 0;               // Constant
-  double gain = 1;                // Identity
+  double gain = 1;                // Identity, Orthogonal
   double minval = 0, maxval = 0;  // RandomUniform
   double mean = 0, stddev = 0;    // RandomNormal, TruncatedNormal
   double scale = 1;               // VarianceScaling
@@ -142,10 +142,14 @@ Made lecun_uniform(const Context& c) { return scaled(c, 1, "fan_in", "uniform");
 Made lecun_normal(const Context& c) { return scaled(c, 1, "fan_in", "truncated_normal"); }
 
 Made orthogonal(const Context& c) {
-  fail_at(c.constructor.pos, ExitCode::kConfig,
-          "the initialiser {} is not supported: it needs the whole matrix on one device; use glorot_uniform or load "
-          "weights",
-          c.constructor.name);
+  if (c.shape.size() < 2)
+    fail_at(c.constructor.pos, ExitCode::kConfig, "{} needs a variable with 2 dimensions or more, found {}",
+            c.constructor.name, to_string(c.shape));
+  const auto a = read(c, {config::field("gain", &Arguments::gain, 1.0)});
+  Made made = constant(a.gain);
+  made.initializer.kind = Kind::kOrthogonal;
+  made.seed = a.seed;
+  return made;
 }
 
 struct Entry {

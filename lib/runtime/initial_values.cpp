@@ -7,32 +7,13 @@
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "runtime/draws.h"
+#include "runtime/orthogonal.h"
 
 namespace tessera::runtime {
 namespace {
 
 double normal_distribution(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
-
-/// (0, 1), never 0: a logarithm follows.
-double open_uniform(std::uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
-
-/// The bits of one element after the other: four neighbours come from one call.
-class Bits {
- public:
-  Bits(std::uint64_t key, std::uint64_t step) : key_(key), step_(step) {}
-
-  std::uint32_t of(std::uint64_t element) {
-    if (element / 4 != quad_) {
-      quad_ = element / 4;
-      words_ = philox(key_, quad_, step_);
-    }
-    return words_[element % 4];
-  }
-
- private:
-  std::uint64_t key_, step_, quad_ = ~std::uint64_t{0};
-  std::array<std::uint32_t, 4> words_{};
-};
 
 /// Draws the values of one initializer, best of neighbours in turn.
 class Draw {
@@ -47,10 +28,8 @@ class Draw {
         return init_.value;
       case Kind::kUniform:
         return init_.low + (init_.high - init_.low) * uniform_01(first_.of(element));
-      case Kind::kNormal: {
-        const double u1 = open_uniform(first_.of(element)), u2 = open_uniform(second_.of(element));
-        return init_.mean + init_.stddev * std::sqrt(-2 * std::log(u1)) * std::cos(2 * std::numbers::pi * u2);
-      }
+      case Kind::kNormal:
+        return init_.mean + init_.stddev * normal(first_.of(element), second_.of(element));
       case Kind::kTruncatedNormal: {
         static const double low = normal_distribution(-2), high = normal_distribution(2);
         return init_.mean + init_.stddev * inverse_normal(low + open_uniform(first_.of(element)) * (high - low));
@@ -59,6 +38,8 @@ class Draw {
         const auto index = static_cast<std::int64_t>(element);
         return index / columns_ == index % columns_ ? init_.value : 0;
       }
+      case Kind::kOrthogonal:
+        break;  // not element by element: orthogonal.h
     }
     return 0;
   }
@@ -69,21 +50,16 @@ class Draw {
   Bits first_, second_;
 };
 
-/// Row-major index in `shape` of the k-th element of a box.
-std::int64_t global_index(const Box& box, const Shape& strides, std::int64_t k) {
-  std::int64_t index = 0;
-  for (std::size_t d = box.size.size(); d-- > 0;) {
-    index += (box.start[d] + k % box.size[d]) * strides[d];
-    k /= box.size[d];
-  }
-  return index;
-}
-
 template <typename T>
 void fill(const graph::Initializer& init, const Shape& shape, const Box& box, std::int64_t first, std::int64_t count,
           T* values) {
   if (init.kind == graph::Initializer::Kind::kConstant) {
     std::fill_n(values, count, static_cast<T>(init.value));
+    return;
+  }
+  if (init.kind == graph::Initializer::Kind::kOrthogonal) {
+    orthogonal_values(init, shape, box, first, count,
+                      [&](std::int64_t k, double value) { values[k] = static_cast<T>(value); });
     return;
   }
   const auto strides = strides_of(shape);
@@ -108,6 +84,8 @@ void initial_values(const graph::Initializer& init, const Shape& shape, const Bo
   using Kind = graph::Initializer::Kind;
   if (init.kind == Kind::kIdentity && shape.size() != 2)
     fail(ExitCode::kConfig, "the identity initializer makes matrices, not a variable of shape {}", to_string(shape));
+  if (init.kind == Kind::kOrthogonal && shape.size() < 2)
+    fail(ExitCode::kConfig, "the orthogonal initializer makes matrices, not a variable of shape {}", to_string(shape));
   if (init.kind != Kind::kConstant && !is_float(dtype))
     fail(ExitCode::kConfig, "a variable of dtype {} can only be initialised with a constant", to_string(dtype));
   switch (dtype) {

@@ -63,7 +63,6 @@ const Case kCases[] = {
     {"concat_shapes", layers_of("- Concatenate: {inputs: [a, b], axis: 1}", kTwo), "differ beside axis 1"},
     {"concat_batch", layers_of("- Concatenate: {inputs: [a, b], axis: 0}", kTwo), "not the batch"},
     {"two_inputs", layers_of("- Dense: {units: 3, inputs: [a, b]}", kTwo), "takes one input"},
-    {"orthogonal", layers_of("- Dense: {units: 3, kernel_initializer: orthogonal}"), "orthogonal is not supported"},
     {"initializer_argument", layers_of("- Dense: {units: 3, kernel_initializer: {HeNormal: {gain: 2}}}"), "gain"},
     {"shared_shape", layers_of("- Dense: {name: a, units: 3}\n    - Shared: {name: b, layer: a}"), "needs (3, 3)"},
     {"unknown_loss", loss_of("msee"), "did you mean 'mse'?"},

@@ -26,6 +26,9 @@ void expect_like(const graph::Initializer& i, const nlohmann::json& c) {
   } else if (kind == "fixed") {
     const auto first = c["values"][0];
     near(i.value, first.is_array() ? first[0].get<double>() : first.get<double>());
+  } else if (kind == "orthogonal") {
+    EXPECT_EQ(i.kind, Kind::kOrthogonal);
+    near(i.value, c["gain"]);
   } else {
     EXPECT_EQ(i.kind, kind == "normal" ? Kind::kNormal : Kind::kTruncatedNormal);
     near(i.mean, c["mean"]);
@@ -37,7 +40,6 @@ TEST(Initializers, HaveKerasDistributions) {
   int count = 0;
   const auto reference = read_reference("initializers.json");
   for (const auto& c : reference["initializers"]) {
-    if (c["initializer"] == "Orthogonal") continue;
     SCOPED_TRACE(c.dump());
     const auto node = constructor_node(c["initializer"], c["config"]);
     expect_like(make_initializer(config::as_constructor(node, "initializer"), c["shape"].get<Shape>(), 7, "a/kernel"),
@@ -68,7 +70,10 @@ TEST(Initializers, KeyIsOfSeedAndPath) {
   EXPECT_EQ(make("{he_normal: {seed: 3}}", {4, 8}).key, philox_key(3, "init", "a/kernel"));
 }
 
-TEST(Initializers, OrthogonalIsRefused) { EXPECT_CONFIG_ERROR(make("orthogonal", {4, 8}), "whole matrix"); }
+TEST(Initializers, OrthogonalNeedsAMatrix) {
+  EXPECT_CONFIG_ERROR(make("orthogonal", {4}), "2 dimensions or more");
+  EXPECT_EQ(make("{orthogonal: {gain: 2}}", {3, 3, 4, 8}).value, 2);
+}
 
 TEST(Initializers, IdentityNeedsAMatrix) { EXPECT_CONFIG_ERROR(make("identity", {4}), "2 dimensions"); }
 

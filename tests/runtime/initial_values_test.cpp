@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "runtime/draws.h"
 
 namespace tessera::runtime {
 namespace {
@@ -48,6 +49,37 @@ TEST(InitialValues, AShardHasTheBitsOfItsPartOfTheWhole) {
     const auto part = draw(init, shape, box);
     for (std::size_t r = 0; r < 3; ++r)
       for (std::size_t c = 0; c < 4; ++c) EXPECT_EQ(part[r * 4 + c], whole[(r + 2) * 10 + c + 5]);
+  }
+}
+
+TEST(InitialValues, AShardOfAnOrthogonalMatrixIsItsPartOfTheWhole) {
+  const graph::Initializer init{.kind = Kind::kOrthogonal, .value = 1.5, .key = 5};
+  for (const Shape& shape : {Shape{150, 90}, Shape{90, 150}, Shape{2, 75, 90}}) {
+    const auto whole = draw_whole(init, shape);
+    Box box{Shape(shape.size(), 0), shape};
+    box.start.back() = 30;
+    box.size.back() = 45;
+    box.start[shape.size() - 2] = 25;
+    box.size[shape.size() - 2] = 50;
+    const auto part = draw(init, shape, box);
+    const auto strides = strides_of(shape);
+    for (std::int64_t k = 0; k < elements(box.size); ++k)
+      ASSERT_EQ(part[static_cast<std::size_t>(k)], whole[static_cast<std::size_t>(global_index(box, strides, k))]);
+  }
+}
+
+TEST(InitialValues, OrthogonalMatricesAreSpreadEvenly) {
+  // Each element of a uniformly distributed orthogonal 3 x 3 matrix is uniform in [-1, 1].
+  std::vector<float> corner, middle;
+  for (std::uint64_t key = 0; key < 3000; ++key) {
+    const auto q = draw_whole({.kind = Kind::kOrthogonal, .value = 1, .key = key}, {3, 3});
+    corner.push_back(q[0]);
+    middle.push_back(q[7]);
+  }
+  for (const auto& values : {corner, middle}) {
+    const auto m = moments(values);
+    EXPECT_NEAR(m.mean, 0, 0.04);
+    EXPECT_NEAR(m.stddev, std::sqrt(1.0 / 3), 0.02);
   }
 }
 
