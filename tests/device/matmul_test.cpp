@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -58,7 +59,7 @@ TEST(Matmul, TimedShapesEqualTheOracleWithEveryEpilogue) {
 }
 
 TEST(Matmul, EveryImplementationEqualsTheOracle) {
-  for (const std::string name : {"openblas_1x1", "openblas_1x2", "openblas_2x1", "onednn", "onednn_sgemm"})
+  for (const std::string name : {"tiled", "openblas_1x1", "openblas_1x2", "openblas_2x1", "onednn", "onednn_sgemm"})
     for (const bool transposed : {false, true}) {
       const auto device = make_cpu_device({.threads = 2});
       const std::string letters = transposed ? "tt" : "nn";
@@ -73,6 +74,20 @@ TEST(Matmul, EveryImplementationEqualsTheOracle) {
       const auto got = run_kernel(*device, c)[0];
       for (std::int64_t i = 0; i < y.size(); ++i) ASSERT_NEAR(got[i], y[i], 2e-5) << name << " at " << i;
     }
+}
+
+TEST(Matmul, OurOwnEqualsTheOracleAcrossItsBlocks) {
+  // More rows, columns and depth than are packed at a time, none of them a multiple of a tile.
+  for (const Size& s : {Size{2050, 40, 20}, Size{20, 4150, 30}, Size{130, 70, 600}})
+    for (const bool a : {false, true})
+      for (const bool b : {false, true}) {
+        const auto device = make_cpu_device({.threads = 2});
+        device->set_tuning(fmt::format("{}x{}x{} {}{} tiled\n", s.m, s.n, s.k, a ? 't' : 'n', b ? 't' : 'n'));
+        const auto c = matmul_case(s, a, b);
+        const auto got = run_kernel(*device, c)[0];
+        const auto& y = c.expected[0].tensor;
+        for (std::int64_t i = 0; i < y.size(); ++i) ASSERT_NEAR(got[i], y[i], 1e-4) << "at " << i;
+      }
 }
 
 TEST(Matmul, AccumulatesFromTheSecondMicroBatchOn) {

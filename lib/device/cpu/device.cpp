@@ -14,7 +14,7 @@ namespace {
 
 std::string machine_line(int threads) {
   const auto f = cpu_features();
-  return fmt::format("tessera matmul choices 2; {}; {}; threads {}; oneDNN {}; OpenBLAS {} {}", f.model, f.isa, threads,
+  return fmt::format("tessera matmul choices 3; {}; {}; threads {}; oneDNN {}; OpenBLAS {} {}", f.model, f.isa, threads,
                      f.onednn, f.openblas, f.openblas_core);
 }
 

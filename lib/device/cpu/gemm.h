@@ -53,6 +53,9 @@ bool gemm_fuses(const std::string& name);
 /// Throws Error (internal) for an unknown name.
 std::unique_ptr<Gemm> make_gemm(const std::string& name, const GemmSpec& spec, Context& context);
 
+std::unique_ptr<Gemm> make_tiled_gemm(const GemmSpec& spec, Context& context);
+/// Working memory of that for a shape: at most 6 MiB.
+std::int64_t tiled_scratch_bytes(const MatmulShape& shape);
 std::unique_ptr<Gemm> make_onednn_gemm(const GemmSpec& spec, Context& context);
 /// Working memory of that for a shape, whatever is fused.
 std::int64_t onednn_scratch_bytes(const MatmulShape& shape, int threads);
