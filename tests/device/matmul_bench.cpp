@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,15 +53,18 @@ struct Runner {
   double best = 1e30;  // seconds
 };
 
-std::vector<float> some_numbers(std::int64_t n) {
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 37 % 101) * 0.01F - 0.5F;
-  return values;
+std::shared_ptr<float> some_numbers(Device& device, std::int64_t n) {
+  const auto memory = device.allocate(n * static_cast<std::int64_t>(sizeof(float)));
+  auto* values = static_cast<float*>(memory.get());
+  for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<float>(i * 37 % 101) * 0.01F - 0.5F;
+  return {memory, values};
 }
 
 void compare(benchmark::State& state, const MatmulShape& s, Device& device, cpu::Context& context) {
-  const auto a = some_numbers(s.m * s.k), b = some_numbers(s.k * s.n);
-  auto y = some_numbers(s.m * s.n);
+  const auto a_memory = some_numbers(device, s.m * s.k), b_memory = some_numbers(device, s.k * s.n),
+             y_memory = some_numbers(device, s.m * s.n);
+  const auto *a = a_memory.get(), *b = b_memory.get();
+  auto* y = y_memory.get();
   const KernelSpec spec{
       "matmul",
       {{s.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k}}, {s.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n}}},
@@ -72,11 +76,11 @@ void compare(benchmark::State& state, const MatmulShape& s, Device& device, cpu:
   device.set_scratch(scratch.get(), scratch_bytes);
   context.scratch = {scratch.get(), scratch_bytes};
   const auto kernel = device.make_kernel(spec);
-  const void* inputs[]{a.data(), b.data()};
-  void* outputs[]{y.data()};
+  const void* inputs[]{a, b};
+  void* outputs[]{y};
   const auto primitive = cpu::make_gemm("onednn", {.shape = s}, context);
   const auto sgemm = cpu::make_gemm("onednn_sgemm", {.shape = s}, context);
-  const cpu::GemmOperands operands{a.data(), b.data(), nullptr, y.data(), 0};
+  const cpu::GemmOperands operands{a, b, nullptr, y, 0};
   const auto int_of = [](std::int64_t n) { return static_cast<blasint>(n); };
   std::vector<Runner> runners{{"ours", [&] { kernel->run(inputs, outputs, {}); }},
                               {"onednn", [&] { primitive->run(operands, nullptr); }},
@@ -84,8 +88,8 @@ void compare(benchmark::State& state, const MatmulShape& s, Device& device, cpu:
                               {"openblas", [&] {
                                  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans,
                                              s.transpose_b ? CblasTrans : CblasNoTrans, int_of(s.m), int_of(s.n),
-                                             int_of(s.k), 1, a.data(), int_of(s.transpose_a ? s.m : s.k), b.data(),
-                                             int_of(s.transpose_b ? s.k : s.n), 0, y.data(), int_of(s.n));
+                                             int_of(s.k), 1, a, int_of(s.transpose_a ? s.m : s.k), b,
+                                             int_of(s.transpose_b ? s.k : s.n), 0, y, int_of(s.n));
                                }}};
   const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
   const int repeats = std::max(1, static_cast<int>(2e6 / flops));  // small ones are timed together
