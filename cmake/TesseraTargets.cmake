@@ -22,6 +22,7 @@ function(tessera_test name)
     $<$<NOT:$<BOOL:${ARG_MPI_SIZES}>>:GTest::gtest_main>)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # built once, run once
   if(ARG_MPI_SIZES)
     foreach(size ${ARG_MPI_SIZES})
       add_test(NAME ${name}_np${size}

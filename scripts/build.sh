@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/build.sh [PRESET] [TARGET...]: installs what is missing, configures, builds. release leaves
-# build/release/bin/trainer. Presets: release, debug, asan, tsan, fuzz.
+# build/release/bin/trainer. Presets: release, debug, asan, tsan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_packages.sh

@@ -50,15 +50,15 @@ stage_tsan() {
 }
 
 stage_fuzz() {
-  scripts/build.sh fuzz fuzz_yaml fuzz_npy fuzz_safetensors || return 1
+  scripts/build.sh asan fuzz_yaml fuzz_npy fuzz_safetensors || return 1
   local target pids=() failed=0
   for target in fuzz_yaml fuzz_npy fuzz_safetensors; do
     (
       corpus=$(mktemp -d)
-      build/fuzz/bin/$target -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 \
-        "$corpus" $([ -d tests/fuzz_corpus/$target ] && echo tests/fuzz_corpus/$target) >"build/fuzz/$target.log" 2>&1 ||
-        { tail -n 40 "build/fuzz/$target.log"; exit 1; }
-      tail -n 1 "build/fuzz/$target.log"
+      build/asan/bin/$target -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 \
+        "$corpus" $([ -d tests/fuzz_corpus/$target ] && echo tests/fuzz_corpus/$target) >"build/asan/$target.log" 2>&1 ||
+        { tail -n 40 "build/asan/$target.log"; exit 1; }
+      tail -n 1 "build/asan/$target.log"
       rm -rf "$corpus"
     ) &
     pids+=($!)
