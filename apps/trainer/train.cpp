@@ -11,6 +11,7 @@
 #include "report/progress.h"
 #include "train/agree.h"
 #include "train/fit.h"
+#include "train/planning.h"
 #include "train/signals.h"
 #include "train/weights.h"
 #include "verbs.h"
@@ -54,9 +55,7 @@ ExitCode train(const Options& options, comm::World& world) {
   if (!spec.compile.present)
     fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; say with which optimizer and loss to train");
   train::SignalFlag signal;
-  std::vector<std::string> programs{"train"};
-  if (spec.data.contains("validation")) programs.emplace_back("evaluate");
-  train::Session session(spec, world, session_options(options, programs));
+  train::Session session(spec, world, session_options(options, train::training_programs(spec)));
   print_warnings(world, session.warnings());
 
   const std::filesystem::path folder = run_folder(spec);

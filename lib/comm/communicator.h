@@ -95,7 +95,7 @@ class World {
   virtual void barrier() = 0;
   virtual std::string broadcast(const std::string& text, int root) = 0;
   virtual std::vector<std::string> gather(const std::string& text) = 0;  // on every rank, by rank
-  virtual bool any(bool flag) = 0;
+  virtual bool any(bool flag) = 0;  // part of every step: it has a collective's deadline
 
   /// Ends the job on all ranks with this exit code, after the sentence is printed, once, with "rank 5 on node07: " in
   /// front. Does not return. (On threads: throws Error with both.)
@@ -105,7 +105,7 @@ class World {
   void set_context(const Context* context) { context_ = context; }
   const Context* context() const { return context_; }
 
-  /// Seconds that a collective may wait for its peers. The control plane has ten times as long.
+  /// Seconds that a collective or any() may wait for its peers. The rest of the control plane has ten times as long.
   void set_deadline(double seconds) { deadline_ = seconds; }
   double deadline() const { return deadline_; }
 

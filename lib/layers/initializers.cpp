@@ -38,6 +38,8 @@ ArgumentFields with_seed(ArgumentFields own) {
   return own;
 }
 
+ArgumentFields random_gain() { return with_seed({config::field("gain", &Arguments::gain, 1.0)}); }
+
 ArgumentFields range() {
   return with_seed(
       {config::field("minval", &Arguments::minval, -0.05), config::field("maxval", &Arguments::maxval, 0.05)});
@@ -145,10 +147,9 @@ Made orthogonal(const Context& c) {
   if (c.shape.size() < 2)
     fail_at(c.constructor.pos, ExitCode::kConfig, "{} needs a variable with 2 dimensions or more, found {}",
             c.constructor.name, to_string(c.shape));
-  const auto a = read(c, {config::field("gain", &Arguments::gain, 1.0)});
-  Made made = constant(a.gain);
+  Made made = constant(c.arguments.gain);
   made.initializer.kind = Kind::kOrthogonal;
-  made.seed = a.seed;
+  made.seed = c.arguments.seed;
   return made;
 }
 
@@ -173,7 +174,7 @@ constexpr std::array kInitializers{
     Entry{"HeNormal", "he_normal", "", seed, he_normal},
     Entry{"LecunUniform", "lecun_uniform", "", seed, lecun_uniform},
     Entry{"LecunNormal", "lecun_normal", "", seed, lecun_normal},
-    Entry{"Orthogonal", "orthogonal", "OrthogonalInitializer", none, orthogonal},
+    Entry{"Orthogonal", "orthogonal", "OrthogonalInitializer", random_gain, orthogonal},
 };
 
 config::Fields<Arguments> fields_of(const Entry& entry) { return {std::string(entry.name), entry.fields()}; }
@@ -182,8 +183,7 @@ config::Fields<Arguments> fields_of(const Entry& entry) { return {std::string(en
 
 std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> initializer_docs() {
   std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> docs;
-  for (const auto& entry : kInitializers)
-    if (entry.make != orthogonal) docs.emplace_back(entry.name, fields_of(entry).docs());
+  for (const auto& entry : kInitializers) docs.emplace_back(entry.name, fields_of(entry).docs());
   return docs;
 }
 
@@ -200,16 +200,15 @@ graph::Initializer make_initializer(const config::Constructor& initializer, cons
   std::vector<std::string> names, shown;
   for (const auto& entry : kInitializers) {
     if (initializer.name == entry.class_name || initializer.name == entry.name || initializer.name == entry.alias) {
-      const auto arguments = entry.make == orthogonal ? Arguments{}
-                                                      : config::Fields<Arguments>(initializer.name, entry.fields())
-                                                            .read(initializer.arguments, initializer.pos);
+      const auto arguments =
+          config::Fields<Arguments>(initializer.name, entry.fields()).read(initializer.arguments, initializer.pos);
       auto made = entry.make({initializer, shape, arguments});
       made.initializer.key = philox_key(made.seed ? static_cast<std::uint64_t>(*made.seed) : seed, "init", path);
       return made.initializer;
     }
     names.emplace_back(entry.class_name);
     names.emplace_back(entry.name);
-    if (entry.make != orthogonal) shown.emplace_back(entry.name);
+    shown.emplace_back(entry.name);
   }
   fail_at(initializer.pos, ExitCode::kConfig, "there is no initialiser '{}'{}", initializer.name,
           known_names(initializer.name, names, shown));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <thread>
 
 #include "core/text.h"
 #include "train/agree.h"
@@ -85,7 +86,7 @@ std::vector<Trial> trials(const config::Spec& spec, std::int64_t ranks) {
 }
 
 Candidate plan_candidate(const Trial& trial, const partition::Hardware& hardware, std::int64_t limit) {
-  PlanningOptions options{.programs = {"train"}, .memory_limit = kUnlimited};
+  PlanningOptions options{.programs = training_programs(trial.spec), .memory_limit = kUnlimited};
   auto planning = plan_run(trial.spec, trial.ranks, options);
   Candidate candidate{.name = trial.name, .ranks = trial.ranks};
   if (planned_bytes(planning.plan) > limit) {  // the fastest plan doesn't fit: a smaller one may
@@ -168,13 +169,17 @@ Advice advise(const config::Spec& spec, std::int64_t ranks) {
   Advice advice;
   const auto available = available_bytes();
   const bool by_profile = !spec.hardware.empty() && hardware.memory_bytes > 0;
-  advice.limit_from = by_profile ? "hardware profile " + hardware.name : "what this node has free, shared by the ranks";
+  advice.limit_from = by_profile ? "hardware profile " + hardware.name
+                                 : "what this node has free, shared by as many ranks as it has cores";
+  const auto of_node = [&](std::int64_t n) {
+    return available / std::min<std::int64_t>(n, std::max(1U, std::thread::hardware_concurrency()));
+  };
   for (const auto& trial : trials(spec, ranks)) {
-    const auto limit = by_profile ? hardware.memory_bytes : available / trial.ranks;
+    const auto limit = by_profile ? hardware.memory_bytes : of_node(trial.ranks);
     advice.candidates.push_back(plan_candidate(trial, hardware, limit));
     if (advice.candidates.back().fits && advice.memory_limit == 0) advice.memory_limit = limit;
   }
-  if (advice.memory_limit == 0) advice.memory_limit = by_profile ? hardware.memory_bytes : available / ranks;
+  if (advice.memory_limit == 0) advice.memory_limit = by_profile ? hardware.memory_bytes : of_node(ranks);
   add_verdict(advice);
   return advice;
 }

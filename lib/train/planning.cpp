@@ -51,6 +51,12 @@ std::vector<std::string> possible_programs(const config::Spec& spec) {
   return {"train", "evaluate", "predict"};
 }
 
+std::vector<std::string> training_programs(const config::Spec& spec) {
+  if (!spec.compile.present) return {"predict"};
+  if (!spec.data.contains("validation")) return {"train"};
+  return {"train", "evaluate"};
+}
+
 std::int64_t padded_rows(const config::Spec& spec, const mesh::Distribution& distribution, std::int64_t micro_batches) {
   auto shards = distribution.batch_shards();
   for (const auto& [name, rule] : distribution.data_layout_map)

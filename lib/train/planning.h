@@ -31,6 +31,8 @@ partition::Hardware hardware_of(const config::Spec& spec);
 
 /// The programs that a spec can have: "predict" always, the others where it has `compile`.
 std::vector<std::string> possible_programs(const config::Spec& spec);
+/// Those that `train` runs: train and, with validation data, evaluate. Without `compile`: predict.
+std::vector<std::string> training_programs(const config::Spec& spec);
 
 /// Builds the graphs for `ranks` ranks and plans them. The same on every rank. Throws Error (config, out of memory),
 /// also for layout rules that match nothing, unless `unmatched_rules: warn` makes them warnings of the plan.

@@ -2,18 +2,35 @@
 
 #include <array>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 namespace tessera::train {
 namespace {
 
 constexpr std::array kSignals{SIGUSR1, SIGINT, SIGTERM};
+constexpr std::int64_t kOneWish = 1000000000;  // ns
 volatile std::sig_atomic_t flag = 0;
 std::array<struct sigaction, kSignals.size()> before;
 
-// Only what a handler may do. After the first signal the default action is back, so that the second one kills.
+std::int64_t first_ns = 0;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1000000000} * now.tv_sec + now.tv_nsec;
+}
+
+// Only what a handler may do. A second signal kills, but not within a second of the first: a terminal and mpirun both
+// pass on one Ctrl-C.
 void on_signal(int signal) {
-  flag = 1;
-  std::signal(signal, SIG_DFL);
+  if (flag == 0) {
+    first_ns = now_ns();
+    flag = 1;
+  } else if (now_ns() - first_ns > kOneWish) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 sigset_t signal_set() {

@@ -6,7 +6,8 @@
 
 namespace tessera::train {
 
-/// While it lives, the first SIGUSR1, SIGINT or SIGTERM only sets a flag, and a second one ends the process at once.
+/// While it lives, the first SIGUSR1, SIGINT or SIGTERM only sets a flag, and one that comes over a second later ends
+/// the process at once.
 /// The signals go to a thread of its own and are blocked in this one and in those that it starts: matrix kernels use
 /// the stack pointer for their work space, below which a signal's frame would overwrite other memory. One at a time in
 /// a process.

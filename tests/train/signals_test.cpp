@@ -42,12 +42,24 @@ TEST(SignalFlag, InterruptsNeitherThisThreadNorThoseThatItStarts) {
   EXPECT_FALSE(is_blocked(SIGUSR1) || is_blocked(SIGTERM) || is_blocked(SIGINT));
 }
 
-TEST(SignalFlag, TheSecondSignalEndsTheProcess) {
+TEST(SignalFlag, SignalsThatComeTogetherAreOneWish) {
+  // A terminal sends Ctrl-C to all processes and mpirun passes its own on.
+  const SignalFlag flag;
+  send_and_wait(SIGINT, flag);
+  for (const int signal : {SIGINT, SIGTERM, SIGTERM}) {
+    kill(getpid(), signal);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_TRUE(flag.raised());
+}
+
+TEST(SignalFlag, ASecondSignalAWhileLaterEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         const SignalFlag flag;
         send_and_wait(SIGTERM, flag);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1200));
         kill(getpid(), SIGTERM);
         std::this_thread::sleep_for(std::chrono::seconds(5));
       },

@@ -38,7 +38,8 @@ class MpiWorld final : public World {
         watch_(make_watch(1)),
         message_watch_(make_watch(kMessagePatience)),
         patient_watch_(make_watch(kControlPatience)),
-        messages_(session_.world, patient_watch_, is_crowded(session_.local_size)) {
+        messages_(session_.world, patient_watch_, is_crowded(session_.local_size)),
+        votes_(session_.world, message_watch_, is_crowded(session_.local_size)) {
     control_bytes_ = NodeControl::bytes(session_.node_size);
     memory_.staging_bytes = kStagingBytes;
     for (int rank = 0; rank < session_.node_size; ++rank) {
@@ -138,7 +139,8 @@ class MpiWorld final : public World {
     int any_is = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Iallreduce(&mine, &any_is, 1, MPI_INT, MPI_MAX, session_.world, &request), "MPI_Iallreduce");
-    wait(request, "any");
+    votes_.add(request);
+    votes_.wait("the vote of all ranks");
     return any_is != 0;
   }
 
@@ -223,6 +225,7 @@ class MpiWorld final : public World {
   Counters counters_;
   Watch watch_, message_watch_, patient_watch_;
   Messages messages_;  // of the control plane
+  Messages votes_;     // in every step: they wait no longer than a collective
   SelfCommunicator self_;
   std::unique_ptr<MessageMemory> message_memory_;  // where a group lies on several nodes
   std::map<std::vector<std::int64_t>, std::unique_ptr<Communicator>> groups_;
