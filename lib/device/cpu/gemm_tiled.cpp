@@ -164,9 +164,9 @@ class TiledGemm final : public Gemm {
   }
 
   void run(const GemmOperands& o, Epilogue* epilogue) override {
-    const auto& [m, n, k, transpose_a, transpose_b] = shape_;
-    const Lines a{o.a, m, transpose_a ? 1 : k, transpose_a ? m : 1};
-    const Lines b{o.b, n, transpose_b ? k : 1, transpose_b ? 1 : n};
+    const auto m = shape_.m, n = shape_.n, k = shape_.k;
+    const Lines a{o.a, m, shape_.transpose_a ? 1 : k, shape_.transpose_a ? m : 1};
+    const Lines b{o.b, n, shape_.transpose_b ? k : 1, shape_.transpose_b ? 1 : n};
 #pragma omp parallel num_threads(threads_)
     for (std::int64_t row = 0; row < m; row += kMostRows)
       for (std::int64_t column = 0; column < n; column += kMostColumns)
