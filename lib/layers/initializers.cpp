@@ -38,7 +38,7 @@ ArgumentFields with_seed(ArgumentFields own) {
   return own;
 }
 
-ArgumentFields random_gain() { return with_seed({config::field("gain", &Arguments::gain, 1.0)}); }
+ArgumentFields random_gain() { return with_seed(gain()); }
 
 ArgumentFields range() {
   return with_seed(

@@ -171,15 +171,16 @@ Advice advise(const config::Spec& spec, std::int64_t ranks) {
   const bool by_profile = !spec.hardware.empty() && hardware.memory_bytes > 0;
   advice.limit_from = by_profile ? "hardware profile " + hardware.name
                                  : "what this node has free, shared by as many ranks as it has cores";
-  const auto of_node = [&](std::int64_t n) {
+  const auto limit_of = [&](std::int64_t n) {
+    if (by_profile) return hardware.memory_bytes;
     return available / std::min<std::int64_t>(n, std::max(1U, std::thread::hardware_concurrency()));
   };
   for (const auto& trial : trials(spec, ranks)) {
-    const auto limit = by_profile ? hardware.memory_bytes : of_node(trial.ranks);
+    const auto limit = limit_of(trial.ranks);
     advice.candidates.push_back(plan_candidate(trial, hardware, limit));
     if (advice.candidates.back().fits && advice.memory_limit == 0) advice.memory_limit = limit;
   }
-  if (advice.memory_limit == 0) advice.memory_limit = by_profile ? hardware.memory_bytes : of_node(ranks);
+  if (advice.memory_limit == 0) advice.memory_limit = limit_of(ranks);
   add_verdict(advice);
   return advice;
 }

@@ -6,25 +6,10 @@ import threading
 import unittest
 
 import launch
+import models
 
 MIB = 1 << 20
-CONFIG = """\
-name: large
-model:
-  inputs: {x: {shape: [16384]}}
-  layers:
-    - Dense: {name: wide, units: 24576, use_bias: false}
-distribution:
-  ModelParallel:
-    mesh: {shape: [4], axis_names: [model]}
-    batch_dim_name: null
-    layout_map:
-      wide/kernel: [null, model]
-compile: {optimizer: sgd, loss: mse}
-data:
-  train: {random: {samples: 8}}
-fit: {batch_size: 4}
-"""
+CONFIG = models.one_wide_kernel(inputs=16384, units=24576, ranks=4, batch_size=4)
 KERNEL = 16384 * 24576 * 4
 
 

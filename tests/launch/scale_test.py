@@ -4,6 +4,7 @@ import resource
 import unittest
 
 import launch
+import models
 
 BLOCKS = """\
 model:
@@ -33,22 +34,7 @@ data:
 fit: {batch_size: 8192}
 """
 READ_BY_ALL = BLOCKS.replace("inputs: [down, input]", "inputs: [down, input, encoder]")
-LARGE = """\
-model:
-  inputs: {x: {shape: [1048576]}}
-  layers:
-    - Dense: {name: wide, units: 25600, use_bias: false}
-distribution:
-  ModelParallel:
-    mesh: {shape: [-1], axis_names: [model]}
-    batch_dim_name: null
-    layout_map:
-      wide/kernel: [null, model]
-compile: {optimizer: sgd, loss: mse}
-data:
-  train: {random: {samples: 8}}
-fit: {batch_size: 8}
-"""
+LARGE = models.one_wide_kernel(inputs=1048576, units=25600, ranks=-1, batch_size=8)
 GIB = 1 << 30
 
 

@@ -21,7 +21,7 @@ namespace tessera::device::cpu {
 /// a row of a or a column of b. One of the strides is 1.
 struct Lines {
   const float* data;
-  std::int64_t count, line_stride, k_stride;
+  std::int64_t line_stride, k_stride;
 };
 
 struct Tile {
@@ -165,8 +165,8 @@ class TiledGemm final : public Gemm {
 
   void run(const GemmOperands& o, Epilogue* epilogue) override {
     const auto m = shape_.m, n = shape_.n, k = shape_.k;
-    const Lines a{o.a, m, shape_.transpose_a ? 1 : k, shape_.transpose_a ? m : 1};
-    const Lines b{o.b, n, shape_.transpose_b ? k : 1, shape_.transpose_b ? 1 : n};
+    const Lines a{o.a, shape_.transpose_a ? 1 : k, shape_.transpose_a ? m : 1};
+    const Lines b{o.b, shape_.transpose_b ? k : 1, shape_.transpose_b ? 1 : n};
 #pragma omp parallel num_threads(threads_)
     for (std::int64_t row = 0; row < m; row += kMostRows)
       for (std::int64_t column = 0; column < n; column += kMostColumns)
