@@ -6,7 +6,8 @@
 #   asan       mesh, config, checkpoint, data and runtime tests and 60 cases of mesh equality under ASan, LSan and UBSan
 #   tsan       the thread communicator and the executor with its communication thread under TSan
 #   fuzz       YAML, .npy and safetensors readers, FUZZ_SECONDS (60) each
-# The last line counts the stages: "passed N, failed N".
+# A stage's output also lies in build/logs. At the end stand the last lines of the stages that failed and, as the last line of
+# all, "passed N, failed N".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- format release tidy asan tsan fuzz
@@ -67,17 +68,22 @@ stage_fuzz() {
   return $failed
 }
 
-passed=0 failed=0
+passed=0 failed=()
+mkdir -p build/logs
 for stage in "$@"; do
   echo "== $stage"
   start=$SECONDS
-  if "stage_$stage"; then
+  if "stage_$stage" 2>&1 | tee "build/logs/$stage.log"; then
     passed=$((passed + 1))
     echo "== $stage passed in $((SECONDS - start)) s"
   else
-    failed=$((failed + 1))
+    failed+=("$stage")
     echo "== $stage FAILED after $((SECONDS - start)) s"
   fi
 done
-echo "passed $passed, failed $failed"
-[ "$failed" = 0 ]
+for stage in "${failed[@]}"; do
+  echo "== $stage FAILED; the last lines of build/logs/$stage.log:"
+  tail -n 40 "build/logs/$stage.log"
+done
+echo "passed $passed, failed ${#failed[@]}"
+[ ${#failed[@]} = 0 ]

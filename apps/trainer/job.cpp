@@ -99,7 +99,7 @@ train::SessionOptions session_options(const Options& options, std::vector<std::s
 
 void print_warnings(const comm::World& world, const std::vector<std::string>& warnings) {
   if (world.rank() != 0) return;
-  for (const auto& warning : warnings) std::cerr << "warning: " << warning << '\n';
+  for (const auto& warning : warnings) std::cerr << "warning: " + warning + "\n";
 }
 
 }  // namespace tessera::trainer

@@ -42,8 +42,9 @@ void flush_answer() {
   if (!std::cout) fail(ExitCode::kData, "can't write to standard output; is the disk full?");
 }
 
+// In one write: a launcher puts its own words between two.
 int finish(const Error& error, bool print) {
-  if (print) std::cerr << "error: " << error.what() << std::endl;
+  if (print) std::cerr << "error: " + std::string(error.what()) + "\n" << std::flush;
   return static_cast<int>(error.code());
 }
 
