@@ -1,0 +1,32 @@
+// How a test steers the emulator and asks what it found. README.md lists the environment variables that do the same for
+// a program under mpirun.
+#pragma once
+#include <cstddef>
+#include <string>
+
+namespace tessera::cuda_emulator {
+
+/// kEager: as issued. kLate: only what a host thread waits for, and what that depends on. kRandom: any legal order.
+enum class StreamOrder { kEager, kLate, kRandom };
+/// Of lanes, warps and the first block.
+enum class ThreadOrder { kForward, kReverse, kRandom };
+
+void set_order(StreamOrder streams, ThreadOrder threads, unsigned seed = 1);
+
+/// Bytes of memory of each device, for allocations from now on.
+void set_device_memory(std::size_t bytes);
+
+enum class Failure {
+  kMalloc,  // cudaMalloc finds no memory
+  kLaunch,  // the kernel ends with an illegal address
+  kHang,    // the kernel never ends
+  kNccl,    // the collective never ends, and ncclCommGetAsyncError tells of a remote error
+};
+
+/// The n-th such call from now on (1: the next) fails; 0: none.
+void fail_at(Failure what, int n);
+
+/// The first fault since the last call, or "". Clears it, the sticky error and the exit code 98.
+std::string take_fault();
+
+}  // namespace tessera::cuda_emulator

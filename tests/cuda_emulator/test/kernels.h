@@ -1,0 +1,41 @@
+// Small kernels, right ones and ones with a mistake that the emulator has to find.
+#pragma once
+#include <cuda_runtime.h>
+
+namespace tessera::cuda_emulator {
+
+enum class Mistake {
+  kNone,
+  kNoBarrier,         // between a write and a read of shared memory
+  kBarrierInBranch,   // threads of a warp come to another __syncthreads
+  kEarlyReturn,       // before a barrier
+  kHalfWarpShuffle,   // with a full mask
+  kPastTheEnd,        // one float after the last
+  kFarPastTheEnd,     // in another allocation or in none
+  kHostPointer,       // read by the kernel
+  kUnwrittenShared,   // read before anybody wrote it
+  kSharedPastTheEnd,  // of dynamic shared memory
+  kBlocksShareASum,   // two blocks add to a float without an atomic
+  kMisaligned,        // a float4 from an odd float
+  kWriteOfConstant,
+};
+
+/// x[i] = 255 - i % 256, through shared memory. n: a multiple of 256, at most the floats of x.
+cudaError_t reverse(cudaStream_t stream, Mistake mistake, float* x, const float* host, int n);
+
+/// x[i] *= factor.
+cudaError_t scale(cudaStream_t stream, float* x, float factor, int n);
+
+/// sums[r] = sum of row r of x (rows, cols), by shuffles and shared memory; 64 threads a row.
+cudaError_t sum_rows(cudaStream_t stream, const float* x, float* sums, int rows, int cols);
+
+/// What shuffles, ballots and votes give: 8 ints for each of 64 threads.
+cudaError_t warp_operations(cudaStream_t stream, int* out);
+
+/// counts[ids[i] % 4] += 1, with atomics, over several blocks.
+cudaError_t histogram(cudaStream_t stream, const int* ids, int* counts, int n);
+
+/// out[i] = i, written by threads that each own one byte.
+cudaError_t write_bytes(cudaStream_t stream, unsigned char* out, int n);
+
+}  // namespace tessera::cuda_emulator
