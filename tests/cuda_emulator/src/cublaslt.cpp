@@ -2,6 +2,7 @@
 #include <cstring>
 #include <cublasLt.h>
 
+#include "capture.h"
 #include "device.h"
 #include "fault.h"
 #include "matmul.h"

@@ -2,7 +2,6 @@
 // the ones of libtsan and libubsan.
 #include <cstddef>
 #include <cstdint>
-
 #include <string>
 
 #include "access.h"

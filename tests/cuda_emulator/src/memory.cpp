@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "capture.h"
 #include "cuda_runtime_api.h"
 #include "settings.h"
 #include "thread_state.h"
@@ -211,6 +212,7 @@ std::string check_canaries() {
 namespace {
 
 cudaError_t allocate_pinned(void** p, std::size_t size) {
+  if (breaks_capture("an allocation of pinned memory")) return cudaErrorStreamCaptureUnsupported;
   const std::lock_guard lock(memory().mutex);
   if (posix_memalign(p, kPage, std::max<std::size_t>(size, 1)) != 0) return cudaErrorMemoryAllocation;
   memory().pinned[reinterpret_cast<std::uintptr_t>(*p)] = size;
@@ -230,6 +232,7 @@ cudaError_t cudaHostAlloc(void** p, size_t size, unsigned) { return allocate_pin
 
 cudaError_t cudaFreeHost(void* p) {
   if (p == nullptr) return cudaSuccess;
+  if (breaks_capture("cudaFreeHost")) return cudaErrorStreamCaptureUnsupported;
   cudaDeviceSynchronize();
   const std::lock_guard lock(memory().mutex);
   if (memory().pinned.erase(reinterpret_cast<std::uintptr_t>(p)) == 0) return cudaErrorInvalidValue;

@@ -3,6 +3,7 @@
 #include <nccl.h>
 #include <utility>
 
+#include "capture.h"
 #include "fault.h"
 #include "memory.h"
 #include "nccl_work.h"

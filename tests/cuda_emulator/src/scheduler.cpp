@@ -40,10 +40,6 @@ Task once(const char* name, std::function<void()> f) {
           }};
 }
 
-cudaError_t enqueue(cudaStream_t stream, const Task& task) {
-  return scheduler().put(stream, {Op::Kind::kTask, task.make(), nullptr});
-}
-
 CUstream_st* Scheduler::create(int device, int priority) {
   const Lock lock(mutex_);
   auto* stream = new CUstream_st;
@@ -63,6 +59,11 @@ void Scheduler::destroy(CUstream_st* stream) {
   delete stream;
 }
 
+bool Scheduler::knows(CUstream_st* stream) const {
+  const Lock lock(mutex_);
+  return known(stream);
+}
+
 bool Scheduler::known(CUstream_st* stream) const { return streams_.contains(stream) && !stream->destroyed; }
 
 cudaError_t Scheduler::put(CUstream_st* stream, Op op) {
@@ -76,8 +77,6 @@ cudaError_t Scheduler::put(CUstream_st* stream, Op op) {
     return failed(cudaErrorInvalidResourceHandle);
   }
   if (op.kind == Op::Kind::kRecord) {
-    if (stream->in_progress > 0)
-      misuse("an event is recorded while a NCCL call on its stream is in progress: poll ncclCommGetAsyncError first");
     op.number = ++op.event->recorded;
     op.event->stream = stream;
     op.event->place = stream->issued + 1;

@@ -29,11 +29,17 @@ struct Task {
 /// A task that is one call of f.
 Task once(const char* name, std::function<void()> f);
 
+class Capture;
+
 struct Event {
   std::uint64_t recorded = 0, completed = 0;  // numbers of its records
   CUstream_st* stream = nullptr;              // of the latest record, and its place there
   std::uint64_t place = 0;
   Clock::time_point time;
+  // The latest record was captured, not run: by which capture, and which of its calls that is.
+  bool captured = false;
+  std::weak_ptr<Capture> capture;
+  std::size_t captured_record = 0;
 };
 
 /// One entry of a stream: a task, a record of an event, or the wait for one.
@@ -56,6 +62,7 @@ struct CUstream_st {
   std::uint64_t issued = 0, done = 0;
   bool destroyed = false;           // goes when its work is done
   std::atomic<int> in_progress{0};  // NCCL calls that may not be on the stream yet
+  std::shared_ptr<tessera::cuda_emulator::Capture> capture;
 };
 
 struct CUevent_st {
@@ -72,6 +79,7 @@ class Scheduler {
  public:
   CUstream_st* create(int device, int priority);
   void destroy(CUstream_st* stream);
+  bool knows(CUstream_st* stream) const;  // created and not destroyed
 
   /// An error if the stream is not one of ours or the context is lost.
   cudaError_t put(CUstream_st* stream, Op op);
@@ -109,8 +117,5 @@ class Scheduler {
 };
 
 Scheduler& scheduler();
-
-/// scheduler().put of a task; every call that needs a device ends here.
-cudaError_t enqueue(cudaStream_t stream, const Task& task);
 
 }  // namespace tessera::cuda_emulator

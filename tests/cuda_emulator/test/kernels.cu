@@ -48,6 +48,7 @@ __global__ void scale_kernel(float* x, float factor, int n) {
   if (i < n) x[i] *= factor;
 }
 
+template <int kTimes>
 __global__ void __launch_bounds__(64) sum_rows_kernel(const float* __restrict__ x, float* __restrict__ sums, int cols) {
   __shared__ float partial[2];
   float sum = 0;
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(64) sum_rows_kernel(const float* __restrict__ 
   for (int bit = 16; bit > 0; bit >>= 1) sum += __shfl_xor_sync(kFullMask, sum, bit);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
   __syncthreads();
-  if (threadIdx.x == 0) sums[blockIdx.x] = partial[0] + partial[1];
+  if (threadIdx.x == 0) sums[blockIdx.x] = kTimes * (partial[0] + partial[1]);
 }
 
 __global__ void warp_operations_kernel(int* out) {
@@ -128,7 +129,11 @@ cudaError_t scale(cudaStream_t stream, float* x, float factor, int n) {
 }
 
 cudaError_t sum_rows(cudaStream_t stream, const float* x, float* sums, int rows, int cols) {
-  return launch(stream, rows, 64, 0, sum_rows_kernel, x, sums, cols);
+  return launch(stream, rows, 64, 0, sum_rows_kernel<1>, x, sums, cols);
+}
+
+cudaError_t sum_rows_twice(cudaStream_t stream, const float* x, float* sums, int rows, int cols) {
+  return launch(stream, rows, 64, 0, sum_rows_kernel<2>, x, sums, cols);
 }
 
 cudaError_t warp_operations(cudaStream_t stream, int* out) {

@@ -29,6 +29,9 @@ cudaError_t scale(cudaStream_t stream, float* x, float factor, int n);
 /// sums[r] = sum of row r of x (rows, cols), by shuffles and shared memory; 64 threads a row.
 cudaError_t sum_rows(cudaStream_t stream, const float* x, float* sums, int rows, int cols);
 
+/// Twice the sums, by a kernel that no other test launches.
+cudaError_t sum_rows_twice(cudaStream_t stream, const float* x, float* sums, int rows, int cols);
+
 /// What shuffles, ballots and votes give: 8 ints for each of 64 threads.
 cudaError_t warp_operations(cudaStream_t stream, int* out);
 

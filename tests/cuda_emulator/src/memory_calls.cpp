@@ -1,0 +1,112 @@
+// The runtime's calls on memory: what a device would refuse, then the copy when its turn comes.
+#include <cstring>
+
+#include "capture.h"
+#include "device.h"
+#include "fault.h"
+#include "memory.h"
+#include "settings.h"
+#include "thread_state.h"
+
+namespace {
+
+using namespace tessera::cuda_emulator;
+
+enum class Timing { kSynchronous, kAsynchronous };
+
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t size;
+  cudaMemcpyKind kind;
+
+  bool to_device() const {
+    return kind == cudaMemcpyDefault ? is_device_address(to)
+                                     : kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  }
+  bool from_device() const {
+    return kind == cudaMemcpyDefault ? is_device_address(from)
+                                     : kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  }
+};
+
+std::string check_side(const char* side, const void* p, std::size_t size, bool on_device, Timing timing) {
+  if (size == 0) return "";
+  if (on_device) {
+    const std::string wrong = check_range(p, size);
+    return wrong.empty() ? "" : std::string("the ") + side + ": " + wrong;
+  }
+  if (is_device_address(p)) return std::string("the ") + side + " is device memory";
+  if (timing == Timing::kAsynchronous && !is_pinned(p, size))
+    return std::string("the ") + side + " of an asynchronous copy isn't pinned";
+  return "";
+}
+
+std::string check(const Copy& c, Timing timing) {
+  const std::string wrong = check_side("target", c.to, c.size, c.to_device(), timing);
+  return wrong.empty() ? check_side("source", c.from, c.size, c.from_device(), timing) : wrong;
+}
+
+}  // namespace
+
+using namespace tessera::cuda_emulator;
+
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names
+extern "C" {
+
+cudaError_t cudaMalloc(void** p, size_t size) {
+  if (const cudaError_t error = device_error(); error != cudaSuccess) return error;
+  if (breaks_capture("cudaMalloc")) return failed(cudaErrorStreamCaptureUnsupported);
+  *p = fails_now(Failure::kMalloc) ? nullptr : allocate(size, Use::kPlain);
+  return *p == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+cudaError_t cudaFree(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  if (breaks_capture("cudaFree")) return failed(cudaErrorStreamCaptureUnsupported);
+  cudaDeviceSynchronize();
+  return release(p) ? sticky_error() : failed(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (const cudaError_t error = device_error(); error != cudaSuccess) return error;
+  const Copy c{to, from, size, kind};
+  if (refused("cudaMemcpyAsync", check(c, Timing::kAsynchronous))) {
+    breaks_capture("cudaMemcpyAsync", stream);
+    return failed(cudaErrorInvalidValue);
+  }
+  return enqueue(stream, once("copy", [c] {
+                   const std::string wrong = check(c, Timing::kAsynchronous);
+                   if (wrong.empty())
+                     std::memcpy(c.to, c.from, c.size);
+                   else
+                     fault("a copy when its turn came: " + wrong);
+                 }));
+}
+
+cudaError_t cudaMemsetAsync(void* p, int value, size_t size, cudaStream_t stream) {
+  if (const cudaError_t error = device_error(); error != cudaSuccess) return error;
+  if (refused("cudaMemsetAsync", check_range(p, size))) return failed(cudaErrorInvalidValue);
+  return enqueue(stream, once("set", [=] {
+                   const std::string wrong = check_range(p, size);
+                   if (wrong.empty())
+                     std::memset(p, value, size);
+                   else
+                     fault("a set when its turn came: " + wrong);
+                 }));
+}
+
+// Not ordered with non-blocking streams, as on a device.
+cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  if (const cudaError_t error = device_error(); error != cudaSuccess) return error;
+  if (breaks_capture("cudaMemcpy")) return failed(cudaErrorStreamCaptureUnsupported);
+  const Copy c{to, from, size, kind};
+  if (refused("cudaMemcpy", check(c, Timing::kSynchronous))) return failed(cudaErrorInvalidValue);
+  CUstream_st* own = scheduler().create(this_thread.device, 0);
+  enqueue(own, once("copy", [c] { std::memcpy(c.to, c.from, c.size); }));
+  const cudaError_t error = scheduler().synchronize(own);
+  scheduler().destroy(own);
+  return error;
+}
+
+}  // extern "C"
+// NOLINTEND(readability-identifier-naming)
