@@ -85,8 +85,8 @@ class World {
   /// the world). Cached by that list.
   virtual Communicator& communicator(const std::vector<std::int64_t>& ranks) = 0;
 
-  /// Memory that collectives run on without a copy; zeroed; collective; the same size on all ranks. Lives as long as
-  /// the world or until the next call.
+  /// Memory that collectives run on without a copy, on the device where they do; zeroed; collective; the same size on
+  /// all ranks. Lives as long as the world or until the next call.
   virtual void* communication_region(std::int64_t bytes) = 0;
 
   virtual const Counters& counters() const = 0;
@@ -96,6 +96,11 @@ class World {
   virtual std::string broadcast(const std::string& text, int root) = 0;
   virtual std::vector<std::string> gather(const std::string& text) = 0;  // on every rank, by rank
   virtual bool any(bool flag) = 0;  // part of every step: it has a collective's deadline
+
+  /// Looks at collectives that have been queued on a device and have not ended after so many seconds. Throws Error
+  /// (peer lost) where they cannot end any more or the deadline has passed. Where collectives run on the host there are
+  /// none.
+  virtual void look_at_queued(double seconds) { (void)seconds; }
 
   /// Ends the job on all ranks with this exit code, after the sentence is printed, once, with "rank 5 on node07: " in
   /// front. Does not return. (On threads: throws Error with both.)

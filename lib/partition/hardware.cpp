@@ -33,6 +33,7 @@ const std::array<Hardware, 5> kProfiles{{
      .memory_bytes = 0,
      .scratch_bytes = 0},
     {.name = "a100-80",
+     .gpu = true,
      .flops_f32 = 1.17e14,
      .flops_bf16 = 2.34e14,
      .memory_bytes_per_s = 1.73e12,
@@ -43,6 +44,7 @@ const std::array<Hardware, 5> kProfiles{{
      .memory_bytes = 80 * kGiB,
      .scratch_bytes = 32 << 20},
     {.name = "h100",
+     .gpu = true,
      .flops_f32 = 3.7e14,
      .flops_bf16 = 7.4e14,
      .memory_bytes_per_s = 2.85e12,
@@ -53,6 +55,7 @@ const std::array<Hardware, 5> kProfiles{{
      .memory_bytes = 80 * kGiB,
      .scratch_bytes = 32 << 20},
     {.name = "h200",
+     .gpu = true,
      .flops_f32 = 3.7e14,
      .flops_bf16 = 7.4e14,
      .memory_bytes_per_s = 4.08e12,
@@ -63,6 +66,7 @@ const std::array<Hardware, 5> kProfiles{{
      .memory_bytes = 141'000'000'000,
      .scratch_bytes = 32 << 20},
     {.name = "b200",
+     .gpu = true,
      .flops_f32 = 8.4e14,
      .flops_bf16 = 1.69e15,
      .memory_bytes_per_s = 6.8e12,
@@ -111,7 +115,7 @@ Hardware read_file(const std::string& file) {
   const auto json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) fail(ExitCode::kConfig, "hardware file {} is not a JSON object", file);
   Hardware hardware;
-  std::vector<std::string> keys{"name"};
+  std::vector<std::string> keys{"name", "gpu"};
   visit_fields(hardware, [&](const char* key, auto& number) {
     keys.emplace_back(key);
     read_number(json, file, key, number);
@@ -119,6 +123,11 @@ Hardware read_file(const std::string& file) {
   if (!json.contains("name") || !json.at("name").is_string())
     fail(ExitCode::kConfig, "hardware file {}: 'name' is missing or not a text", file);
   hardware.name = json.at("name").get<std::string>();
+  if (json.contains("gpu")) {
+    if (!json.at("gpu").is_boolean())
+      fail(ExitCode::kConfig, "hardware file {}: 'gpu' is neither true nor false", file);
+    hardware.gpu = json.at("gpu").get<bool>();
+  }
   for (const auto& [key, value] : json.items())
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       fail(ExitCode::kConfig, "hardware file {}: unknown key '{}'{}", file, key, did_you_mean(key, keys));
@@ -139,7 +148,7 @@ Hardware load_hardware(const std::string& name_or_file) {
 }
 
 std::string to_json(const Hardware& hardware) {
-  nlohmann::ordered_json json{{"name", hardware.name}};
+  nlohmann::ordered_json json{{"name", hardware.name}, {"gpu", hardware.gpu}};
   visit_fields(hardware, [&](const char* key, const auto& number) { json[key] = number; });
   return json.dump(2);
 }

@@ -12,6 +12,7 @@ namespace tessera::partition {
 /// Numbers that the cost model reads; nothing else about a machine enters a plan.
 struct Hardware {
   std::string name;
+  bool gpu = false;                      // the devices are GPUs: what kernels read is copied to them
   double flops_f32 = 0, flops_bf16 = 0;  // a second, of one device
   double memory_bytes_per_s = 0;
   double kernel_us = 5;  // launching one

@@ -162,6 +162,7 @@ class Planner {
       most.comm = std::max(most.comm, sizes.comm);
       most.staging = std::max(most.staging, sizes.staging);
     }
+    if (request_.uploads) plan.pool_bytes[static_cast<int>(Pool::kUploads)] = most.staging;
     for (auto& [name, program] : plan.programs) {
       program.prefetch_offset = most.staging;
       most.staging += program.prefetch_bytes = prefetch_bytes(program);
@@ -206,6 +207,13 @@ class Planner {
 Plan make_plan(const PlanRequest& request) {
   TESSERA_CHECK(!request.models.empty(), "no program to plan");
   return Planner(request).run();
+}
+
+std::vector<Pool> pools_of(const Plan& plan) {
+  std::vector<Pool> pools;
+  for (int p = 0; p < kPoolCount; ++p)
+    if (const auto pool = static_cast<Pool>(p); pool != Pool::kUploads || plan.pool_bytes[p] > 0) pools.push_back(pool);
+  return pools;
 }
 
 std::int64_t device_bytes(const Plan& plan) {

@@ -22,6 +22,7 @@ struct PlanRequest {
   std::int64_t memory_limit = 0;  // bytes a device; 0: the profile's, or none
   /// Host memory that a program's loader reads through, beside the batch that it prefetches; 0: nothing is loaded.
   std::int64_t loader_bytes = 0;
+  bool uploads = false;  // kernels cannot read the host's memory: inputs are copied to the device
   /// Working memory in bytes that the device needs for a kernel; the plan has the most of all, and of the profile's.
   std::function<std::int64_t(const Program&, const KernelCall&)> scratch = {};
 };
@@ -30,6 +31,9 @@ struct PlanRequest {
 /// Throws Error: config (layout rules that don't fit), out of memory (exit 5, with the ten largest buffers and the
 /// least number of ranks that fits).
 Plan make_plan(const PlanRequest& request);
+
+/// The pools that a plan's device has: all, but kUploads where kernels read the host's memory.
+std::vector<Pool> pools_of(const Plan& plan);
 
 /// Bytes of device memory that a rank needs: all pools but staging.
 std::int64_t device_bytes(const Plan& plan);

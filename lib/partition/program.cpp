@@ -14,6 +14,8 @@ std::string to_string(Pool pool) {
       return "host staging";
     case Pool::kScratch:
       return "scratch";
+    case Pool::kUploads:
+      return "uploaded inputs";
   }
   return "?";
 }

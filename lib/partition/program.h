@@ -21,8 +21,9 @@ enum class Pool : std::uint8_t {
   kComm,     // what collectives read and write: lies in the shared window (CPU) or registered memory (NCCL)
   kStaging,  // host memory of the loader
   kScratch,  // working memory of the kernels, which run one at a time
+  kUploads,  // on a GPU: its copy of the inputs in the staging pool, at their offsets; elsewhere empty
 };
-inline constexpr int kPoolCount = 5;
+inline constexpr int kPoolCount = 6;
 inline constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 

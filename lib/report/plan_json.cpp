@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "partition/plan.h"
+
 namespace tessera::report {
 
 using Json = nlohmann::ordered_json;
@@ -161,8 +163,8 @@ std::string plan_json(const Plan& plan) {
       {"state", Json::array()},
       {"programs", Json::object()},
       {"edges", Json::array()}};
-  for (int p = 0; p < partition::kPoolCount; ++p)
-    json["pools"][to_string(static_cast<partition::Pool>(p))] = plan.pool_bytes[p];
+  for (const auto pool : partition::pools_of(plan))
+    json["pools"][to_string(pool)] = plan.pool_bytes[static_cast<std::size_t>(pool)];
   for (const auto& state : plan.state) json["state"].push_back(state_json(state, plan.mesh));
   for (const auto& [name, program] : plan.programs) json["programs"][name] = program_json(program, plan.mesh);
   for (const auto& edge : plan.edges) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/text.h"
+#include "partition/plan.h"
 #include "report/table.h"
 
 namespace tessera::report {
@@ -87,9 +88,10 @@ void write_program(std::ostream& to, const Plan& plan, const Program& program) {
 void write_memory(std::ostream& to, const Plan& plan) {
   Table table({"memory a rank", "bytes"});
   std::int64_t sum = 0;
-  for (int p = 0; p < partition::kPoolCount; ++p) {
-    table.add({to_string(static_cast<partition::Pool>(p)), bytes_text(plan.pool_bytes[p])});
-    sum += plan.pool_bytes[p];
+  for (const auto pool : partition::pools_of(plan)) {
+    const auto bytes = plan.pool_bytes[static_cast<std::size_t>(pool)];
+    table.add({to_string(pool), bytes_text(bytes)});
+    sum += bytes;
   }
   table.add({"sum", bytes_text(sum)});
   to << '\n';

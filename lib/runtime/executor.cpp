@@ -1,13 +1,16 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "partition/plan.h"
 #include "runtime/image.h"
 #include "runtime/initial_values.h"
+#include "runtime/queued_streams.h"
 #include "runtime/streams.h"
 
 namespace tessera::runtime {
@@ -64,16 +67,20 @@ struct Executor::Impl {
   std::vector<std::unique_ptr<device::Kernel>> kernels;
   std::map<std::string, ProgramImage> programs;
   std::map<std::string, std::size_t> state_by_path;
-  std::unique_ptr<Streams> streams;
+  std::unique_ptr<Streams> streams;       // where a thread of this process communicates
+  std::unique_ptr<QueuedStreams> queued;  // where the device works beside its host
   comm::Context context;
 
   void allocate();
   std::byte* state_pointer(const std::string& path) const;
   const ProgramImage& program(const std::string& name) const;
+  void upload_inputs(const partition::Program& planned);
   void run_section(const SectionImage& section, const device::StepParams& params);
   void run_stream(const SectionImage& section, int stream, const device::StepParams& params);
   void execute(const SectionImage& section, int index, const device::StepParams& params);
-  void make_kernels(const std::vector<device::KernelSpec>& specs);
+  void make_kernels(const std::vector<ImageMaker::KernelOfStream>& list);
+  void finish(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step);
+  void look_at_unfinished(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step, double seconds);
 };
 
 void Executor::Impl::allocate() {
@@ -85,7 +92,7 @@ void Executor::Impl::allocate() {
     if (static_cast<Pool>(p) == Pool::kComm) {
       pools.base[index] = static_cast<std::byte*>(world.communication_region(bytes));
     } else {
-      memory[index] = device.allocate(bytes);
+      memory[index] = static_cast<Pool>(p) == Pool::kStaging ? device.allocate_host(bytes) : device.allocate(bytes);
       pools.base[index] = static_cast<std::byte*>(memory[index].get());
     }
   }
@@ -106,14 +113,24 @@ const ProgramImage& Executor::Impl::program(const std::string& name) const {
   return it->second;
 }
 
+// Inputs lie at the same offsets in the host's pool, which the loader fills, and in the device's.
+void Executor::Impl::upload_inputs(const partition::Program& planned) {
+  for (const int input : planned.inputs) {
+    const auto& value = planned.values[static_cast<std::size_t>(input)];
+    device.upload(pools.at(Pool::kUploads) + value.offset, pools.at(Pool::kStaging) + value.offset, value.bytes);
+  }
+}
+
 void Executor::Impl::run_section(const SectionImage& section, const device::StepParams& params) {
+  const auto queue_step = [&](int index) { execute(section, index, params); };
+  if (queued) return queued->queue(section, std::cref(queue_step));  // a function of this size would be allocated
   if (!streams || section.of_stream[kComm].empty()) {
     for (int index = 0; index < static_cast<int>(section.steps.size()); ++index) execute(section, index, params);
     return;
   }
   const auto compute = [&] { run_stream(section, kCompute, params); };
   const auto communicate = [&] { run_stream(section, kComm, params); };
-  streams->run(std::cref(compute), std::cref(communicate));  // references: a function of this size would be allocated
+  streams->run(std::cref(compute), std::cref(communicate));
 }
 
 void Executor::Impl::run_stream(const SectionImage& section, int stream, const device::StepParams& params) {
@@ -143,15 +160,53 @@ void Executor::Impl::execute(const SectionImage& section, int index, const devic
 }
 
 // Rank 0 chooses among the implementations of a kernel for all: replicas must compute the same bits.
-void Executor::Impl::make_kernels(const std::vector<device::KernelSpec>& specs) {
+void Executor::Impl::make_kernels(const std::vector<ImageMaker::KernelOfStream>& list) {
+  std::vector<device::KernelSpec> specs;
+  specs.reserve(list.size());
+  for (const auto& kernel : list) specs.push_back(kernel.spec);
   const auto tuning = world.broadcast(world.rank() == 0 ? device.tune(specs) : "", 0);
   device.set_tuning(tuning);
-  for (const auto& spec : specs) kernels.push_back(device.make_kernel(spec));
+  for (const auto& kernel : list) kernels.push_back(device.make_kernel(kernel.spec, kernel.stream));
+}
+
+// Waits for what has been queued, with an eye on the ranks that it may wait for.
+void Executor::Impl::finish(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step) {
+  constexpr auto kNap = std::chrono::microseconds(20);
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  const auto start = std::chrono::steady_clock::now();
+  auto looked = start;
+  while (queued && !device.idle()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - start < kLook) continue;  // most steps end so soon that a nap would cost more
+    std::this_thread::sleep_for(kNap);
+    if (now - looked < kLook) continue;
+    looked = now;
+    look_at_unfinished(image, epilogue, step, std::chrono::duration<double>(now - start).count());
+  }
+  try {
+    device.synchronize();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kData) throw;
+    fail(ExitCode::kData, "step {}, {}", step, error.what());
+  }
+}
+
+void Executor::Impl::look_at_unfinished(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step,
+                                        double seconds) {
+  const Step* unfinished = queued->first_unfinished(image.prologue);
+  if (unfinished == nullptr) unfinished = queued->first_unfinished(image.body);
+  if (unfinished == nullptr && epilogue != nullptr) unfinished = queued->first_unfinished(*epilogue);
+  const bool waits = unfinished != nullptr && unfinished->kernel < 0;
+  if (!waits && seconds > options.time_limit_s)
+    fail(ExitCode::kPeerLost, "{} of step {} has not ended on this rank's device after {:.3g} s",
+         unfinished == nullptr ? "the last kernel" : unfinished->what, step, options.time_limit_s);
+  if (waits) context = {unfinished->what, unfinished->number, step};
+  world.look_at_queued(seconds);
 }
 
 Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
                    const ExecutorOptions& options)
-    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}}) {
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
   TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
   const auto hashes = world.gather(std::to_string(partition::hash(plan)));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank)
@@ -164,10 +219,13 @@ Executor::Executor(const partition::Plan& plan, device::Device& device, comm::Wo
   for (std::size_t s = 0; s < plan.state.size(); ++s) impl_->state_by_path[plan.state[s].variable.path] = s;
   ImageMaker maker(plan, impl_->pools, world);
   for (const auto& [name, program] : plan.programs) impl_->programs[name] = maker.make(program);
-  impl_->make_kernels(maker.kernel_specs());
+  impl_->make_kernels(maker.kernels());
   world.set_deadline(options.time_limit_s);
   world.set_context(&impl_->context);
-  if (options.comm_thread && world.size() > 1) impl_->streams = std::make_unique<Streams>();
+  if (device.asynchronous())
+    impl_->queued = std::make_unique<QueuedStreams>(device, maker.event_count());
+  else if (options.comm_thread && world.size() > 1)
+    impl_->streams = std::make_unique<Streams>();
 }
 
 Executor::~Executor() { impl_->world.set_context(nullptr); }
@@ -197,9 +255,8 @@ const partition::ProgramValue& Executor::input_value(const std::string& program,
 }
 
 void* Executor::input(const std::string& program, const std::string& name) {
-  const auto& image = impl_->program(program);
   const auto& value = input_value(program, name);
-  return image.values[static_cast<std::size_t>(&value - image.program->values.data())];
+  return impl_->pools.at(Pool::kStaging) + value.offset;
 }
 
 std::span<std::byte> Executor::prefetch_memory(const std::string& program) {
@@ -210,6 +267,8 @@ std::span<std::byte> Executor::prefetch_memory(const std::string& program) {
 
 void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
   const auto& image = impl_->program(program);
+  impl_->device.begin_step(params);
+  if (impl_->queued) impl_->upload_inputs(*image.program);
   auto step_params = params;
   step_params.micro_batch = 0;
   impl_->run_section(image.prologue, step_params);
@@ -219,8 +278,9 @@ void Executor::run(const std::string& program, const std::string& epilogue, cons
   const auto section = image.epilogues.find(epilogue);
   TESSERA_CHECK(epilogue.empty() || section != image.epilogues.end(), "program {} has no epilogue '{}'", program,
                 epilogue);
-  if (section != image.epilogues.end()) impl_->run_section(section->second, step_params);
-  impl_->device.synchronize();
+  const auto* last = section == image.epilogues.end() ? nullptr : &section->second;
+  if (last != nullptr) impl_->run_section(*last, step_params);
+  impl_->finish(image, last, params.step);
 }
 
 void Executor::read_output(const std::string& program, const std::string& name, void* host) const {
@@ -271,6 +331,7 @@ void Executor::assign_state(const std::string& to, const std::string& from) {
       box_transfers(impl_->plan.mesh, everyone, impl_->world.rank(), source.shape, source.layout, target.layout);
   impl_->world.communicator(everyone).box_exchange(impl_->state_pointer(from), transfers.sends,
                                                    impl_->state_pointer(to), transfers.receives, source.dtype);
+  impl_->device.synchronize();
 }
 
 void Executor::check_replicas() const {

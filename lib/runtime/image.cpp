@@ -7,6 +7,7 @@ namespace tessera::runtime {
 using partition::CollectiveCall;
 using partition::CollectiveKind;
 using partition::KernelCall;
+using partition::Pool;
 using partition::Program;
 using partition::Section;
 
@@ -18,7 +19,8 @@ std::string describe(const device::TensorSpec& tensor) {
 }
 
 std::string describe(const device::KernelSpec& spec, partition::Stream stream) {
-  std::string text = fmt::format("{}/{}{}:", static_cast<int>(stream), spec.name, to_string(spec.attributes));
+  std::string text =
+      fmt::format("{}/{}{}{}:", static_cast<int>(stream), spec.name, to_string(spec.attributes), spec.label);
   for (const auto& tensor : spec.inputs) text += describe(tensor);
   text += "->";
   for (const auto& tensor : spec.outputs) text += describe(tensor);
@@ -83,7 +85,9 @@ ImageMaker::Place ImageMaker::place_of(const Program& program, int value) const 
     const auto pool_bytes = plan_.pool_bytes[static_cast<std::size_t>(v.pool)];
     TESSERA_CHECK(v.offset + v.bytes <= pool_bytes, "{} ends at {} of a pool of {} bytes", v.name, v.offset + v.bytes,
                   pool_bytes);
-    place.base = pools_.at(v.pool) + v.offset;
+    // Kernels read an input where the device has it.
+    const bool uploaded = v.pool == Pool::kStaging && pools_.at(Pool::kUploads) != nullptr;
+    place.base = pools_.at(uploaded ? Pool::kUploads : v.pool) + v.offset;
   }
   place.stride += v.micro_stride;
   return place;
@@ -115,11 +119,18 @@ SectionImage ImageMaker::make_section(const Program& program, const Section& sec
   for (const auto& instruction : section.instructions) {
     Step step;
     step.instruction = &instruction;
+    step.number = static_cast<int>(image.steps.size());
     for (const int wait : instruction.waits) {
       TESSERA_CHECK(wait >= 0 && wait < static_cast<int>(ordinal.size()), "a wait for instruction {}", wait);
       const auto& other = section.instructions[static_cast<std::size_t>(wait)];
       TESSERA_CHECK(other.stream != instruction.stream, "a wait within one stream");
       step.wait_for = std::max(step.wait_for, ordinal[static_cast<std::size_t>(wait)] + 1);
+    }
+    if (step.wait_for > 0) {
+      const auto& others = image.of_stream[1 - static_cast<std::size_t>(instruction.stream)];
+      auto& last = image.steps[static_cast<std::size_t>(others[static_cast<std::size_t>(step.wait_for - 1)])];
+      if (last.own_event < 0) last.own_event = events_++;
+      step.wait_event = last.own_event;
     }
     std::visit([&](const auto& call) { prepare(step, program, call); }, instruction.what);
     auto& of_stream = image.of_stream[static_cast<std::size_t>(instruction.stream)];
@@ -140,6 +151,8 @@ void ImageMaker::prepare(Step& step, const Program& program, const KernelCall& c
                           return coordinates_[static_cast<std::size_t>(axis)] == 0;
                         }));
   }
+  if (device::checks_data(spec.name)) spec.label = step.instruction->layer;
+  step.what = fmt::format("{}, layer {}", spec.name, step.instruction->layer);
   step.kernel = kernel_index(std::move(spec), step.instruction->stream);
 
   for (std::int64_t m = 0; m < program.micro_batches; ++m) {
@@ -152,7 +165,9 @@ void ImageMaker::prepare(Step& step, const Program& program, const KernelCall& c
 
 void ImageMaker::prepare(Step& step, const Program& program, const CollectiveCall& call) {
   const auto group = plan_.mesh.group(world_.rank(), call.axes);
+  TESSERA_CHECK(step.instruction->stream == partition::Stream::kComm, "a collective in the compute stream");
   step.communicator = &world_.communicator(group);
+  step.own_event = events_++;  // a rank that doesn't come is found by the first collective that has not ended
   step.what = describe(program, call, step.instruction->layer);
   step.reduce = call.reduce == graph::ReduceKind::kMax ? comm::Reduce::kMax : comm::Reduce::kSum;
   if (call.kind == CollectiveKind::kBoxExchange) {
@@ -171,8 +186,10 @@ void ImageMaker::prepare(Step& step, const Program& program, const CollectiveCal
 }
 
 int ImageMaker::kernel_index(device::KernelSpec spec, partition::Stream stream) {
-  const auto [it, is_new] = index_of_spec_.try_emplace(describe(spec, stream), static_cast<int>(specs_.size()));
-  if (is_new) specs_.push_back(std::move(spec));
+  const auto [it, is_new] = index_of_kernel_.try_emplace(describe(spec, stream), static_cast<int>(kernels_.size()));
+  if (is_new)
+    kernels_.push_back(
+        {std::move(spec), stream == partition::Stream::kComm ? device::Stream::kComm : device::Stream::kCompute});
   return it->second;
 }
 

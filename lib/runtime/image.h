@@ -25,7 +25,10 @@ struct Pools {
 /// pointers are kept for each of them.
 struct Step {
   const partition::Instruction* instruction = nullptr;
+  int number = 0;             // in its section
   std::int64_t wait_for = 0;  // instructions of the other stream that must have ended
+  int wait_event = -1;        // the same for a device that works beside its host: of the last one, ...
+  int own_event = -1;         // ... which records this when it has ended
 
   int kernel = -1;  // index into the kernels; -1: a collective
   struct Operands {
@@ -36,7 +39,7 @@ struct Step {
   std::vector<Operands> operands;  // one a micro-batch
 
   comm::Communicator* communicator = nullptr;  // null for a kernel
-  std::string what;                            // "all_reduce of dense_1/kernel's gradient"
+  std::string what;                            // "all_reduce of dense_1/kernel's gradient", "matmul, layer dense_1"
   comm::Reduce reduce = comm::Reduce::kSum;
   BoxTransfers transfers;
 };
@@ -61,7 +64,13 @@ class ImageMaker {
   ProgramImage make(const partition::Program& program);
 
   /// What the steps' kernel indices stand for.
-  const std::vector<device::KernelSpec>& kernel_specs() const { return specs_; }
+  struct KernelOfStream {
+    device::KernelSpec spec;
+    device::Stream stream;
+  };
+  const std::vector<KernelOfStream>& kernels() const { return kernels_; }
+  /// Numbers that the steps' events have been given.
+  int event_count() const { return events_; }
 
  private:
   struct Place {
@@ -84,8 +93,9 @@ class ImageMaker {
   const Pools& pools_;
   comm::World& world_;
   std::vector<std::int64_t> coordinates_;
-  std::vector<device::KernelSpec> specs_;
-  std::map<std::string, int> index_of_spec_;
+  std::vector<KernelOfStream> kernels_;
+  std::map<std::string, int> index_of_kernel_;
+  int events_ = 0;
 };
 
 }  // namespace tessera::runtime

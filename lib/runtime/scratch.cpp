@@ -1,10 +1,9 @@
 #include "runtime/scratch.h"
 
-#include "device/device.h"
-
 namespace tessera::runtime {
 
-std::int64_t scratch_bytes(const partition::Program& program, const partition::KernelCall& call) {
+std::int64_t scratch_bytes(device::DeviceKind kind, const partition::Program& program,
+                           const partition::KernelCall& call) {
   device::KernelSpec spec{call.kernel, {}, {}, call.attributes};
   const auto tensor = [&](int value) {
     const auto& v = program.values.at(static_cast<std::size_t>(value));
@@ -12,7 +11,7 @@ std::int64_t scratch_bytes(const partition::Program& program, const partition::K
   };
   for (const int value : call.inputs) spec.inputs.push_back(tensor(value));
   for (const int value : call.outputs) spec.outputs.push_back(tensor(value));
-  return device::cpu_scratch_bytes(spec);
+  return device::scratch_bytes(kind, spec);
 }
 
 }  // namespace tessera::runtime

@@ -46,6 +46,11 @@ partition::Hardware hardware_of(const config::Spec& spec) {
                 [&] { return partition::load_hardware(spec.hardware.empty() ? "cpu" : spec.hardware); });
 }
 
+device::DeviceKind device_of(const config::Spec& spec, const partition::Hardware& hardware) {
+  const bool gpu = spec.device == "cuda" || (spec.device == "auto" && hardware.gpu);
+  return gpu ? device::DeviceKind::kCuda : device::DeviceKind::kCpu;
+}
+
 std::vector<std::string> possible_programs(const config::Spec& spec) {
   if (!spec.compile.present) return {"predict"};
   return {"train", "evaluate", "predict"};
@@ -82,7 +87,11 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   request.micro_batches = micro_batches;
   request.explain = options.explain;
   request.memory_limit = options.memory_limit;
-  request.scratch = runtime::scratch_bytes;
+  const auto kind = options.device.value_or(device_of(spec, request.hardware));
+  request.uploads = kind == device::DeviceKind::kCuda;
+  request.scratch = [kind](const partition::Program& program, const partition::KernelCall& call) {
+    return runtime::scratch_bytes(kind, program, call);
+  };
   request.loader_bytes = data::kLoaderBytes;
   for (const auto& program : options.programs) {
     const auto mode = mode_of(program);

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/spec.h"
+#include "device/device.h"
 #include "graph/graph.h"
 #include "mesh/distribution.h"
 #include "partition/plan.h"
@@ -15,7 +17,8 @@ namespace tessera::train {
 struct PlanningOptions {
   std::vector<std::string> programs;  // of "train", "evaluate", "predict"; the first one decides the plan's time
   bool explain = false;
-  std::int64_t memory_limit = 0;  // bytes a device, instead of the profile's
+  std::int64_t memory_limit = 0;                  // bytes a device, instead of the profile's
+  std::optional<device::DeviceKind> device = {};  // absent: as `device:` says, or the hardware profile
 };
 
 /// What is known of a run before any device is touched.
@@ -28,6 +31,9 @@ struct Planning {
 
 /// The profile or file that `hardware:` names, cpu by default. Throws Error (config) with the place.
 partition::Hardware hardware_of(const config::Spec& spec);
+
+/// What a run is planned for where nobody has looked for a GPU: `device:`, and for auto the profile's devices.
+device::DeviceKind device_of(const config::Spec& spec, const partition::Hardware& hardware);
 
 /// The programs that a spec can have: "predict" always, the others where it has `compile`.
 std::vector<std::string> possible_programs(const config::Spec& spec);

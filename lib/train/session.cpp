@@ -4,6 +4,7 @@
 
 #include "core/placed.h"
 #include "core/text.h"
+#include "device/cuda.h"
 #include "train/agree.h"
 #include "train/launch.h"
 #include "train/process_memory.h"
@@ -36,9 +37,10 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
 
   baseline_bytes_ = resident_bytes();
   agree(world, [&] {
-    device_ = spec.device == "cuda"
-                  ? placed(spec.device_pos, [&] { return device::make_cuda_device(world.local_rank()); })
-                  : device::make_cpu_device(launch.device);
+    device_ =
+        spec.device == "cuda"
+            ? placed(spec.device_pos, [&] { return device::cuda_backend().make_device({.index = world.local_rank()}); })
+            : device::make_cpu_device(launch.device);
   });
   or_end_job(world, [&] {
     executor_ = std::make_unique<runtime::Executor>(
@@ -109,8 +111,7 @@ EndEvent Session::end_event(std::int64_t steps) const {
   EndEvent event;
   event.steps = steps;
   event.planned_bytes = planned_bytes(plan());
-  for (int p = 0; p < partition::kPoolCount; ++p)
-    event.pools[to_string(static_cast<partition::Pool>(p))] = executor_->pool_bytes(static_cast<partition::Pool>(p));
+  for (const auto pool : partition::pools_of(plan())) event.pools[to_string(pool)] = executor_->pool_bytes(pool);
   event.baseline_bytes = baseline_bytes_;
   event.peak_rss_bytes = peak_resident_bytes();
   event.collectives = world_.counters();

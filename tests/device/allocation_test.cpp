@@ -20,9 +20,9 @@ std::int64_t allocations_of(Device& device, const KernelSpec& spec) {
   };
   const auto in = pointers(spec.inputs), out = pointers(spec.outputs);
   const std::vector<const void*> inputs(in.begin(), in.end());
-  const auto scratch_bytes = cpu_scratch_bytes(spec);
-  memory.push_back(device.allocate(scratch_bytes));
-  device.set_scratch(memory.back().get(), scratch_bytes);
+  const auto scratch_size = scratch_bytes(DeviceKind::kCpu, spec);
+  memory.push_back(device.allocate(scratch_size));
+  device.set_scratch(memory.back().get(), scratch_size);
   const auto kernel = device.make_kernel(spec);
   const StepParams params{.step = 3, .iteration = 2, .learning_rate = 0.1, .real_rows = 1000};
   for (int k = 0; k < 2; ++k) kernel->run(inputs.data(), out.data(), params);

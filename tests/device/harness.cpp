@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "device/cpu.h"
+#include "device/cuda.h"
 
 namespace tessera::device::test {
 namespace {
@@ -98,54 +99,77 @@ KernelSpec spec_of(const KernelCase& c) {
   return spec;
 }
 
-std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place) {
-  std::vector<std::shared_ptr<void>> memory;
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
-  const auto allocate = [&](const Tensor& t) {
-    memory.push_back(device.allocate(t.size() * size_of(t.dtype)));
-    return memory.back().get();
-  };
-  std::vector<void*> in;
-  for (const auto& o : c.inputs) {
-    in.push_back(allocate(o.tensor));
-    store(o.tensor, in.back());
-    inputs.push_back(in.back());
+namespace {
+
+/// Memory of the device that has been written by the host.
+class Buffer {
+ public:
+  Buffer(Device& device, std::vector<std::byte> bytes)
+      : device_(device), bytes_(std::move(bytes)), memory_(device.allocate(std::ssize(bytes_))) {
+    device.copy_in(memory_.get(), bytes_.data(), std::ssize(bytes_));
   }
+
+  void* get() const { return memory_.get(); }
+  const std::vector<std::byte>& read() {
+    device_.copy_out(bytes_.data(), memory_.get(), std::ssize(bytes_));
+    return bytes_;
+  }
+
+ private:
+  Device& device_;
+  std::vector<std::byte> bytes_;
+  std::shared_ptr<void> memory_;
+};
+
+constexpr std::byte kUnwritten{0x5A};
+
+std::vector<std::byte> bytes_of(const Tensor& t) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(t.size() * size_of(t.dtype)));
+  store(t, bytes.data());
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place) {
+  std::vector<Buffer> in, out;
+  for (const auto& o : c.inputs) in.emplace_back(device, bytes_of(o.tensor));
   for (std::size_t k = 0; k < c.expected.size(); ++k) {
     const auto& t = c.expected[k].tensor;
-    void* out = nullptr;
-    for (const auto& [output, input] : c.in_place)
-      if (in_place && output == static_cast<int>(k)) out = in[static_cast<std::size_t>(input)];
-    if (out == nullptr) {
-      out = allocate(t);
-      if (k < c.before.size()) {
-        store(c.before[k], out);
-      } else {
-        std::memset(out, 0x5A, static_cast<std::size_t>(t.size() * size_of(t.dtype)));
-      }
-    }
-    outputs.push_back(out);
+    const auto size = static_cast<std::size_t>(t.size() * size_of(t.dtype));
+    out.emplace_back(device, k < c.before.size() ? bytes_of(c.before[k]) : std::vector<std::byte>(size, kUnwritten));
   }
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  for (const auto& buffer : in) inputs.push_back(buffer.get());
+  for (const auto& buffer : out) outputs.push_back(buffer.get());
+  std::vector<Buffer*> results;
+  for (auto& buffer : out) results.push_back(&buffer);
+  for (const auto& [output, input] : c.in_place) {
+    if (!in_place) continue;
+    results[static_cast<std::size_t>(output)] = &in[static_cast<std::size_t>(input)];
+    outputs[static_cast<std::size_t>(output)] = in[static_cast<std::size_t>(input)].get();
+  }
+
   // What a kernel does with its working memory must not depend on what is there, nor reach beyond its end.
   constexpr std::int64_t kGuard = 256;
   const auto spec = spec_of(c);
-  const auto scratch_bytes = cpu_scratch_bytes(spec);
-  memory.push_back(device.allocate(scratch_bytes + kGuard));
-  auto* scratch = static_cast<std::byte*>(memory.back().get());
-  std::memset(scratch, 0x5A, static_cast<std::size_t>(scratch_bytes + kGuard));
-  device.set_scratch(scratch, scratch_bytes);
+  const auto scratch_size = scratch_bytes(device.kind(), spec);
+  Buffer scratch(device, std::vector<std::byte>(static_cast<std::size_t>(scratch_size + kGuard), kUnwritten));
+  device.set_scratch(scratch.get(), scratch_size);
+  device.begin_step(c.params);
   device.make_kernel(spec)->run(inputs.data(), outputs.data(), c.params);
   device.synchronize();
-  const auto untouched = [](std::byte b) { return b == std::byte{0x5A}; };
-  EXPECT_TRUE(std::all_of(scratch + scratch_bytes, scratch + scratch_bytes + kGuard, untouched))
-      << c.name << " " << to_string(c.attributes) << " writes beyond " << scratch_bytes << " bytes of working memory";
-  std::vector<Tensor> results;
+  const auto& after = scratch.read();
+  EXPECT_TRUE(std::all_of(after.end() - kGuard, after.end(), [](std::byte b) { return b == kUnwritten; }))
+      << c.name << " " << to_string(c.attributes) << " writes beyond " << scratch_size << " bytes of working memory";
+  std::vector<Tensor> tensors;
   for (std::size_t k = 0; k < c.expected.size(); ++k) {
-    results.push_back(c.expected[k].tensor);
-    for (std::int64_t i = 0; i < results[k].size(); ++i) results[k][i] = load(results[k].dtype, outputs[k], i);
+    auto& t = tensors.emplace_back(c.expected[k].tensor);
+    const auto& bytes = results[k]->read();
+    for (std::int64_t i = 0; i < t.size(); ++i) t[i] = load(t.dtype, bytes.data(), i);
   }
-  return results;
+  return tensors;
 }
 
 Device& device_with(int threads) {
@@ -155,17 +179,26 @@ Device& device_with(int threads) {
     return level != nullptr;
   }();
   (void)limited;
+  if (on_gpu()) {
+    static const auto gpu = cuda_backend().make_device({});
+    return *gpu;
+  }
   static const auto one = make_cpu_device({.threads = 1});
   static const auto two = make_cpu_device({.threads = 2});
   return threads == 1 ? *one : *two;
 }
 
+bool on_gpu() {
+  const char* device = std::getenv("TESSERA_TEST_DEVICE");
+  return device != nullptr && std::string(device) == "cuda";
+}
+
 void expect_kernel(const KernelCase& c) {
   const auto serial = run_kernel(device_with(1), c);
-  expect_near(c, serial, "with one thread");
+  expect_near(c, serial, on_gpu() ? "on the GPU" : "with one thread");
   const auto parallel = run_kernel(device_with(2), c);
-  if (c.thread_independent) {
-    expect_equal(c, serial, parallel, "with two threads");
+  if (c.thread_independent || on_gpu()) {
+    expect_equal(c, serial, parallel, on_gpu() ? "a second time" : "with two threads");
   } else {
     expect_near(c, parallel, "with two threads");
   }

@@ -39,13 +39,16 @@ struct KernelCase {
   bool thread_independent = true;
 };
 
-/// Runs it with one thread and two, apart and in place, and compares.
+/// Runs it with one thread and two, or twice on a GPU, apart and in place, and compares.
 void expect_kernel(const KernelCase& c);
 
 /// The outputs of a run.
 std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place = false);
 
 KernelSpec spec_of(const KernelCase& c);
+
+/// Whether TESSERA_TEST_DEVICE=cuda asks for the tests of the kernels to run on a GPU, or on the emulator.
+bool on_gpu();
 
 /// The device under test with so many threads: made once.
 Device& device_with(int threads);

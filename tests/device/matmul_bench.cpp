@@ -21,8 +21,6 @@
 namespace tessera::device {
 namespace {
 
-using cpu::MatmulShape;
-
 struct Named {
   const char* name;
   MatmulShape shape;
@@ -71,10 +69,11 @@ void compare(benchmark::State& state, const MatmulShape& s, Device& device, cpu:
       {{{s.m, s.n}}},
       {{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}}};
   device.tune({spec});
-  const auto scratch_bytes = std::max(cpu_scratch_bytes(spec), cpu::onednn_scratch_bytes(s, context.threads));
-  const auto scratch = device.allocate(scratch_bytes);
-  device.set_scratch(scratch.get(), scratch_bytes);
-  context.scratch = {scratch.get(), scratch_bytes};
+  const auto scratch_size =
+      std::max(scratch_bytes(DeviceKind::kCpu, spec), cpu::onednn_scratch_bytes(s, context.threads));
+  const auto scratch = device.allocate(scratch_size);
+  device.set_scratch(scratch.get(), scratch_size);
+  context.scratch = {scratch.get(), scratch_size};
   const auto kernel = device.make_kernel(spec);
   const void* inputs[]{a, b};
   void* outputs[]{y};

@@ -59,7 +59,8 @@ class KeepOrZero final : public device::Kernel {
 class TestDevice final : public device::Device {
  public:
   std::string name() const override { return "test:0"; }
-  std::unique_ptr<device::Kernel> make_kernel(const device::KernelSpec& spec) override {
+  device::DeviceKind kind() const override { return device::DeviceKind::kCpu; }
+  std::unique_ptr<device::Kernel> make_kernel(const device::KernelSpec& spec, device::Stream) override {
     ++kernels_made;
     if (spec.name == "matmul") return std::make_unique<Matmul>(spec);
     return std::make_unique<KeepOrZero>(spec);
@@ -68,13 +69,19 @@ class TestDevice final : public device::Device {
     allocated += bytes;
     return {std::calloc(1, static_cast<std::size_t>(bytes)), std::free};
   }
+  std::shared_ptr<void> allocate_host(std::int64_t bytes) override { return allocate(bytes); }
   void copy_in(void* device, const void* host, std::int64_t bytes) override {
     std::memcpy(device, host, static_cast<std::size_t>(bytes));
   }
   void copy_out(void* host, const void* device, std::int64_t bytes) override {
     std::memcpy(host, device, static_cast<std::size_t>(bytes));
   }
+  void upload(void* device, const void* host, std::int64_t bytes) override { copy_in(device, host, bytes); }
+  void begin_step(const device::StepParams&) override {}
+  bool idle() override { return true; }
   void synchronize() override {}
+  std::unique_ptr<device::Event> make_event() override { return nullptr; }
+  void* native_stream(device::Stream) override { return nullptr; }
   std::string tune(const std::vector<device::KernelSpec>&) override { return ""; }
   void set_tuning(const std::string&) override {}
   void set_scratch(void*, std::int64_t bytes) override { scratch_bytes = bytes; }

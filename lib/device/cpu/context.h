@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/error.h"
-#include "device/cpu/matmul_choices.h"
+#include "device/tuning.h"
 
 namespace tessera::device::cpu {
 
@@ -33,7 +33,7 @@ class Scratch {
 struct Context {
   int threads = 1;
   Scratch scratch;
-  MatmulChoices choices;
+  Tuning tuning;
 };
 
 }  // namespace tessera::device::cpu

@@ -25,15 +25,15 @@ constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 // A function of vectors becomes a loop over a block. The functions are lambdas without state: their type is enough.
 template <class F>
 constexpr StepKind unary(std::string_view name, F) {
-  return {name, 1, 0, [](const StepArgs& s) HWY_ATTR {
+  return {name, [](const StepArgs& s) HWY_ATTR {
             for_lanes(
                 s.n, [&](auto d, std::int64_t i) HWY_ATTR { hn::StoreU(F{}(d, hn::LoadU(d, s.x + i)), d, s.out + i); });
           }};
 }
 
 template <class F>
-constexpr StepKind unary_with(int constants, std::string_view name, F) {
-  return {name, 1, constants, [](const StepArgs& s) HWY_ATTR {
+constexpr StepKind unary_with(std::string_view name, F) {
+  return {name, [](const StepArgs& s) HWY_ATTR {
             for_lanes(s.n, [&](auto d, std::int64_t i) HWY_ATTR {
               hn::StoreU(F{}(d, hn::LoadU(d, s.x + i), hn::Set(d, s.a), hn::Set(d, s.b)), d, s.out + i);
             });
@@ -42,7 +42,7 @@ constexpr StepKind unary_with(int constants, std::string_view name, F) {
 
 template <class F>
 constexpr StepKind binary(std::string_view name, F) {
-  return {name, 2, 0, [](const StepArgs& s) HWY_ATTR {
+  return {name, [](const StepArgs& s) HWY_ATTR {
             for_lanes(s.n, [&](auto d, std::int64_t i) HWY_ATTR {
               hn::StoreU(F{}(d, hn::LoadU(d, s.x + i), hn::LoadU(d, s.y + i)), d, s.out + i);
             });
@@ -51,7 +51,7 @@ constexpr StepKind binary(std::string_view name, F) {
 
 template <class F>
 constexpr StepKind binary_with(std::string_view name, F) {  // with one constant
-  return {name, 2, 1, [](const StepArgs& s) HWY_ATTR {
+  return {name, [](const StepArgs& s) HWY_ATTR {
             for_lanes(s.n, [&](auto d, std::int64_t i) HWY_ATTR {
               hn::StoreU(F{}(d, hn::LoadU(d, s.x + i), hn::LoadU(d, s.y + i), hn::Set(d, s.a)), d, s.out + i);
             });
@@ -103,8 +103,8 @@ constexpr StepKind kSteps[] = {
     binary("div", [](auto, auto x, auto y) HWY_ATTR { return hn::Div(x, y); }),
     binary("max", [](auto, auto x, auto y) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, y)); }),
     binary("min", [](auto, auto x, auto y) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(x), x, hn::Min(x, y)); }),
-    unary_with(2, "affine", [](auto, auto x, auto a, auto b) HWY_ATTR { return hn::MulAdd(a, x, b); }),
-    unary_with(2, "clip", [](auto d, auto x, auto a, auto b) HWY_ATTR { return clamp(d, x, a, b); }),
+    unary_with("affine", [](auto, auto x, auto a, auto b) HWY_ATTR { return hn::MulAdd(a, x, b); }),
+    unary_with("clip", [](auto d, auto x, auto a, auto b) HWY_ATTR { return clamp(d, x, a, b); }),
     unary("neg", [](auto, auto x) HWY_ATTR { return hn::Neg(x); }),
     unary("square", [](auto, auto x) HWY_ATTR { return hn::Mul(x, x); }),
     unary("abs", [](auto, auto x) HWY_ATTR { return hn::Abs(x); }),
@@ -117,11 +117,11 @@ constexpr StepKind kSteps[] = {
     binary("relu6_grad",
            [](auto d, auto y, auto dy)
                HWY_ATTR { return hn::IfThenElseZero(hn::And(hn::Gt(y, hn::Zero(d)), hn::Lt(y, num(d, 6))), dy); }),
-    unary_with(1, "leaky_relu",
+    unary_with("leaky_relu",
                [](auto d, auto x, auto slope, auto) HWY_ATTR { return gate(d, x, x, hn::Mul(slope, x)); }),
     binary_with("leaky_relu_grad",
                 [](auto d, auto y, auto dy, auto slope) HWY_ATTR { return gate(d, y, dy, hn::Mul(slope, dy)); }),
-    unary_with(1, "elu", [](auto d, auto x, auto alpha, auto) HWY_ATTR { return elu(d, x, num(d, 1), alpha); }),
+    unary_with("elu", [](auto d, auto x, auto alpha, auto) HWY_ATTR { return elu(d, x, num(d, 1), alpha); }),
     binary_with("elu_grad", [](auto d, auto y, auto dy, auto alpha)
                                 HWY_ATTR { return gate(d, y, dy, hn::Mul(dy, hn::Add(y, alpha))); }),
     unary("selu",
@@ -131,7 +131,7 @@ constexpr StepKind kSteps[] = {
              return gate(d, y, hn::Mul(dy, num(d, kSeluScale)),
                          hn::Mul(dy, hn::Add(y, num(d, kSeluScale * kSeluAlpha))));
            }),
-    unary_with(1, "celu",
+    unary_with("celu",
                [](auto d, auto x, auto alpha, auto) HWY_ATTR {
                  const auto below = hn::Mul(alpha, expm1_below_zero(d, hn::Div(hn::Min(hn::Zero(d), x), alpha)));
                  return gate(d, x, x, below);

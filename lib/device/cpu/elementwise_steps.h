@@ -19,8 +19,6 @@ using StepFunction = void (*)(const StepArgs&);
 
 struct StepKind {
   std::string_view name;
-  int tensors;    // 1 or 2
-  int constants;  // after the tensors
   StepFunction run;
 };
 

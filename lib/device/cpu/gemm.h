@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "device/cpu/context.h"
-#include "device/cpu/matmul_choices.h"
+#include "device/matmul_spec.h"
 
 namespace tessera::device::cpu {
 

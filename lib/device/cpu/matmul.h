@@ -5,6 +5,7 @@
 
 #include "device/cpu/context.h"
 #include "device/cpu/kernel.h"
+#include "device/matmul_spec.h"
 
 namespace tessera::device::cpu {
 

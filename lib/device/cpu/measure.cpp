@@ -36,9 +36,9 @@ double time_kernel(Device& device, const KernelSpec& spec, int runs) {
     fill->run(nullptr, &in[k], StepParams{});
   }
   const std::vector<const void*> inputs(in.begin(), in.end());
-  const auto scratch_bytes = cpu_scratch_bytes(spec);
-  memory.push_back(device.allocate(scratch_bytes));
-  device.set_scratch(memory.back().get(), scratch_bytes);
+  const auto scratch_size = scratch_bytes(device.kind(), spec);
+  memory.push_back(device.allocate(scratch_size));
+  device.set_scratch(memory.back().get(), scratch_size);
   const auto kernel = device.make_kernel(spec);
   return best_seconds(runs, [&] {
     kernel->run(inputs.data(), out.data(), StepParams{});

@@ -54,7 +54,7 @@ std::unique_ptr<Kernel> make_metric_accumulate(const KernelSpec& spec, Context& 
   if (weights) require_input(spec, 1, shape);
   require_output(spec, 0, {2}, DType::kF64);
   const RowMask mask(spec, spec.inputs[0]);
-  const auto row = mask.rows() == 0 ? 0 : elements(shape) / mask.rows();
+  const auto row = mask.rows == 0 ? 0 : elements(shape) / mask.rows;
   return kernel_of([weights, mask, row](const Args& args) {
     auto* state = args.out<double>(0);
     const auto real = mask.real(args.params) * row;

@@ -78,7 +78,7 @@ struct Weighting {
 
 std::int64_t weighted_sum_scratch(const KernelSpec& spec) {
   const Weighting w(spec, spec.inputs.at(0));
-  const auto all = w.mask.rows() * w.row;
+  const auto all = w.mask.rows * w.row;
   return std::max(partials_bytes(all), partials_bytes(all / std::max<std::int64_t>(w.each, 1), w.each));
 }
 
@@ -120,7 +120,7 @@ std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec, Conte
   const Weighting w(spec, spec.outputs[0]);
   require(spec, elements(input(spec, 0)) == 1, "the cotangent is a scalar");
   return kernel_of([w, threads = context.threads](const Args& args) {
-    const auto real = w.mask.real(args.params) * w.row, all = w.mask.rows() * w.row;
+    const auto real = w.mask.real(args.params) * w.row, all = w.mask.rows * w.row;
     const auto factor = *args.in(0) * w.factor(args);
     const auto* weights = w.weights ? args.in(w.weights_at) : nullptr;
     auto* dl = args.out(0);
@@ -138,7 +138,7 @@ std::unique_ptr<Kernel> make_count_valid(const KernelSpec& spec, Context& /*cont
   input(spec, 0, DType::kI32);
   require_output(spec, 0, {}, DType::kF64);
   const RowMask mask(spec, spec.inputs[0]);
-  const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows(), 1);
+  const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows, 1);
   const bool ignores = spec.attributes.has("ignore_class");
   const auto ignored = ignores ? spec.attributes.get<std::int64_t>("ignore_class") : 0;
   return kernel_of([=](const Args& args) {
@@ -155,7 +155,7 @@ std::unique_ptr<Kernel> make_sum_weights(const KernelSpec& spec, Context& /*cont
   input(spec, 0);
   require_output(spec, 0, {}, DType::kF64);
   const RowMask mask(spec, spec.inputs[0]);
-  const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows(), 1);
+  const auto row = elements(spec.inputs[0].shape) / std::max<std::int64_t>(mask.rows, 1);
   if (!spec.attributes.has("ignore_class"))
     return kernel_of([=](const Args& args) {
       *args.out<double>(0) = HWY_DYNAMIC_DISPATCH(plain_sum)(args.in(0), mask.real(args.params) * row);

@@ -1,11 +1,11 @@
-#include "device/cpu/kernel.h"
+#include "device/operands.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "core/text.h"
 
-namespace tessera::device::cpu {
+namespace tessera::device {
 namespace {
 
 std::string list(const std::vector<TensorSpec>& tensors) {
@@ -80,13 +80,13 @@ Shape leading(const Shape& shape, std::int64_t axes) {
 
 RowMask::RowMask(const KernelSpec& spec, const TensorSpec& tensor) {
   require(spec, !tensor.shape.empty(), "rows are counted along the first dimension, and a scalar has none");
-  rows_ = tensor.shape[0];
-  batch_rows_ = global_of(tensor)[0];
-  start_ = start_of(tensor)[0];
+  rows = tensor.shape[0];
+  batch_rows = global_of(tensor)[0];
+  start = start_of(tensor)[0];
 }
 
 std::int64_t RowMask::real(const StepParams& params) const {
-  return std::clamp<std::int64_t>(params.real_rows - (start_ + params.micro_batch * batch_rows_), 0, rows_);
+  return std::clamp<std::int64_t>(params.real_rows - (start + params.micro_batch * batch_rows), 0, rows);
 }
 
-}  // namespace tessera::device::cpu
+}  // namespace tessera::device

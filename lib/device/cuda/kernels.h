@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "device/cuda/kernel.h"
+
+namespace tessera::device::cuda {
+
+/// The factory of a kernel; throws Error (internal) for an unknown name.
+Factory find_factory(const KernelSpec& spec);
+
+// matmul.cpp
+std::unique_ptr<Kernel> make_matmul(const KernelSpec&, Context&, Stream);
+// elementwise.cu
+std::unique_ptr<Kernel> make_elementwise(const KernelSpec&, Context&, Stream);
+// movement.cu
+std::unique_ptr<Kernel> make_copy(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_fill(const KernelSpec&, Context&, Stream);
+
+}  // namespace tessera::device::cuda
