@@ -58,7 +58,8 @@ BlasHandle make_blas() {
   return BlasHandle(blas);
 }
 
-BlasProduct::BlasProduct(const MatmulShape& shape, BlasEpilogue epilogue, bool tensor_float_32) {
+BlasProduct::BlasProduct(const MatmulShape& shape, BlasEpilogue epilogue, bool tensor_float_32)
+    : workspace_bytes_(blas_workspace_bytes(shape)) {
   cublasLtMatmulDesc_t product = nullptr;
   check(cublasLtMatmulDescCreate(&product, tensor_float_32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                  CUDA_R_32F),
@@ -85,7 +86,7 @@ std::vector<cublasLtMatmulAlgo_t> BlasProduct::algorithms(cublasLtHandle_t blas,
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy> preference(made);
-  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kBlasWorkspaceBytes));
+  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
   set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment[1]);
@@ -111,7 +112,7 @@ void BlasProduct::run(cublasLtHandle_t blas, const cublasLtMatmulAlgo_t& algorit
   if (o.bias != nullptr) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
   const float alpha = 1;
   check(cublasLtMatmul(blas, product_.get(), &alpha, o.b, left_.get(), o.a, right_.get(), &o.beta, o.y, result_.get(),
-                       o.y, result_.get(), &algorithm, o.workspace, kBlasWorkspaceBytes, stream),
+                       o.y, result_.get(), &algorithm, o.workspace, static_cast<std::size_t>(workspace_bytes_), stream),
         "cublasLtMatmul");
 }
 

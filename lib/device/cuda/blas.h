@@ -25,7 +25,7 @@ class BlasProduct {
  public:
   BlasProduct(const MatmulShape& shape, BlasEpilogue epilogue, bool tensor_float_32);
 
-  /// Algorithms that the library offers within kBlasWorkspaceBytes, its favourite first; empty: it refuses this
+  /// Algorithms that the library offers within the workspace, its favourite first; empty: it refuses this
   /// epilogue. Only those whose partial sums are kept in f32. `alignment`: of the pointers of a, b and y, in bytes.
   std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t blas, const std::array<std::uint32_t, 3>& alignment,
                                                int most) const;
@@ -36,12 +36,13 @@ class BlasProduct {
     const float* bias;  // where the epilogue has one
     float* y;
     float beta;       // 0, or 1: y is added to
-    void* workspace;  // kBlasWorkspaceBytes
+    void* workspace;  // blas_workspace_bytes()
   };
   void run(cublasLtHandle_t blas, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands,
            cudaStream_t stream) const;
 
  private:
+  std::int64_t workspace_bytes_;
   Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy> product_;
   Owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy> left_, right_, result_;
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_runtime.h>
+
 // Included by .cu files only.
 namespace tessera::device::cuda {
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include "device/elementwise_chain.h"
 
 // Included by .cu files only.

@@ -75,7 +75,7 @@ class CudaMatmul {
       : spec_(spec),
         fused_(fused),
         blas_(context.blas.get()),
-        workspace_(context.scratch.take<void>(kBlasWorkspaceBytes)) {
+        workspace_(context.scratch.take<void>(blas_workspace_bytes(spec.shape))) {
     const auto& [m, n, k, transpose_a, transpose_b] = spec.shape;
     if (m * n * k > 0)
       product_.emplace(spec.shape, fused ? *fused_epilogue(spec) : BlasEpilogue::kNone, context.tensor_float_32);

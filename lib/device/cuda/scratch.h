@@ -2,13 +2,14 @@
 
 #include <cstdint>
 
-#include "device/operands.h"
+#include "device/matmul_spec.h"
 
 // What a kernel takes of the scratch, and the cuts that this follows from. Needs no CUDA: a plan is made where none is.
 namespace tessera::device::cuda {
 
-/// Workspace of every product, NVIDIA's advice for Hopper and later.
-inline constexpr std::int64_t kBlasWorkspaceBytes = 32 << 20;
+/// Workspace of a product: room for sixteen partial sums of each element, at most the 32 MiB that NVIDIA advises for
+/// Hopper and later.
+std::int64_t blas_workspace_bytes(const MatmulShape& shape);
 
 /// Bytes of the scratch that the kernel takes.
 std::int64_t scratch_bytes(const KernelSpec& spec);
