@@ -20,20 +20,21 @@ struct Cells {
   GlobalCells global;
   std::uint32_t launch = 0;  // by its first block
   std::vector<Cell> dynamic_shared = std::vector<Cell>(kMaxDynamicShared / 2);
-  std::vector<Cell> static_shared = std::vector<Cell>(static_shared_size() / 2 + 1);
+  std::vector<Cell> static_shared = std::vector<Cell>(running_thread.static_shared.size / 2 + 1);
 };
 
 Cells& cells() {
   static Cells& c = *new Cells;
-  if (const std::uint32_t launch = first_block_of_launch(); c.launch != launch) {
-    c.launch = launch;
+  if (c.launch != running_thread.first_block) {
+    c.launch = running_thread.first_block;
     c.global.begin_launch();
   }
   return c;
 }
 
-bool lies_in(std::uintptr_t address, const char& first, const char& last) {
-  return address >= reinterpret_cast<std::uintptr_t>(&first) && address < reinterpret_cast<std::uintptr_t>(&last);
+AddressRange between(const char& first, const char& last) {
+  const auto start = reinterpret_cast<std::uintptr_t>(&first);
+  return {start, reinterpret_cast<std::uintptr_t>(&last) - start};
 }
 
 // Calls touch(index of the cell, its bytes) for each cell of the range, counted from `base`.
@@ -44,8 +45,10 @@ void each_cell(std::uintptr_t address, std::size_t size, std::uintptr_t base, F&
     touch(i, std::uint8_t((i * 2 >= first ? 1 : 0) | (i * 2 + 1 <= last ? 2 : 0)));
 }
 
-void touch(Cell& cell, const Position& by, std::uint8_t bytes, AccessKind kind, Space space) {
-  const Trouble trouble = cell.touch(by, bytes, kind, space);
+void touch(Cell& cell, std::uint8_t bytes, AccessKind kind, Space space) {
+  const Position& by = running_thread.position;
+  const std::uint32_t oldest = space == Space::kGlobal ? running_thread.first_block : by.block;
+  const Trouble trouble = cell.touch(by, bytes, kind, space, oldest);
   if (trouble != Trouble::kNone) kernel_fault(cell.describe(trouble, by, kind, space));
 }
 
@@ -53,40 +56,40 @@ void check_global(std::uintptr_t a, std::size_t size, AccessKind kind) {
   if (!is_allocated(a, size))
     kernel_fault((kind == AccessKind::kRead ? "read: " : "write: ") +
                  check_range(reinterpret_cast<const void*>(a), size));
-  const Position p = position();
   GlobalCells& global = cells().global;
+  global.count(a, size, kind, running_thread.first_block);
   each_cell(a, size, 0,
-            [&](std::uintptr_t i, std::uint8_t bytes) { touch(global.at(i * 2), p, bytes, kind, Space::kGlobal); });
+            [&](std::uintptr_t i, std::uint8_t bytes) { touch(global.at(i * 2), bytes, kind, Space::kGlobal); });
 }
 
 void check_shared(std::vector<Cell>& shared, std::uintptr_t base, std::uintptr_t a, std::size_t size, AccessKind kind) {
-  const Position p = position();
   each_cell(a, size, base,
-            [&](std::uintptr_t i, std::uint8_t bytes) { touch(shared[i], p, bytes, kind, Space::kShared); });
+            [&](std::uintptr_t i, std::uint8_t bytes) { touch(shared[i], bytes, kind, Space::kShared); });
 }
 
-// What else a kernel may read: constants, read-only data, its arguments.
+// What else a kernel may read: its arguments, constants, read-only data.
 bool is_readable(std::uintptr_t a) {
-  return (&__start_cuda_constant != nullptr && lies_in(a, __start_cuda_constant, __stop_cuda_constant)) ||
-         lies_in(a, __executable_start, __data_start) || is_argument(a);
+  static const AddressRange image = between(__executable_start, __data_start);
+  static const AddressRange constants =
+      &__start_cuda_constant == nullptr ? AddressRange{} : between(__start_cuda_constant, __stop_cuda_constant);
+  return running_thread.arguments.holds(a) || constants.holds(a) || image.holds(a);
 }
 
 }  // namespace
 
 void check_access(const volatile void* address, std::size_t size, AccessKind kind) {
-  if (!this_thread.in_kernel || size == 0) return;
+  static const AddressRange builtins = between(__start_cuda_builtin, __stop_cuda_builtin);
+  const RunningThread& r = running_thread;
   const auto a = reinterpret_cast<std::uintptr_t>(address);
-  if (is_fiber_stack(a)) return;
+  if (!this_thread.in_kernel || size == 0 || r.stacks.holds(a) || builtins.holds(a)) return;
   if (a - kArenaBase < kArenaBytes) return check_global(a, size, kind);
-  if (lies_in(a, __start_cuda_builtin, __stop_cuda_builtin)) return;
-  if (a - dynamic_shared_base() < kMaxDynamicShared) {
-    if (a - dynamic_shared_base() + size > dynamic_shared_size())
-      kernel_fault("dynamic shared memory: byte " + std::to_string(a - dynamic_shared_base() + size - 1) + " of " +
-                   std::to_string(dynamic_shared_size()));
-    return check_shared(cells().dynamic_shared, dynamic_shared_base(), a, size, kind);
+  if (a - r.dynamic_shared.start < kMaxDynamicShared) {
+    if (const std::size_t end = a - r.dynamic_shared.start + size; end > r.dynamic_shared.size)
+      kernel_fault("dynamic shared memory: byte " + std::to_string(end - 1) + " of " +
+                   std::to_string(r.dynamic_shared.size));
+    return check_shared(cells().dynamic_shared, r.dynamic_shared.start, a, size, kind);
   }
-  if (a - static_shared_base() < static_shared_size())
-    return check_shared(cells().static_shared, static_shared_base(), a, size, kind);
+  if (r.static_shared.holds(a)) return check_shared(cells().static_shared, r.static_shared.start, a, size, kind);
   if (kind == AccessKind::kRead && is_readable(a)) return;
   kernel_fault(std::string(kind == AccessKind::kRead ? "read" : "write") + " of host memory by a kernel");
 }

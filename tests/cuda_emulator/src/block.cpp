@@ -40,7 +40,7 @@ void BlockState::begin_grid(const Launch& launch) {
   blockDim = launch.block;
   gridDim = launch.grid;
   faulted_ = false;
-  first_block_ = serial_ + 1;
+  running_thread.first_block = serial_ + 1;
   threads_.assign(std::size_t(blockDim.x) * blockDim.y * blockDim.z, {});
   for (unsigned i = 0; i < threads_.size(); ++i) {
     threads_[i].number = std::uint16_t(i);
@@ -122,10 +122,12 @@ void BlockState::wake(unsigned warp, unsigned lanes) {
 void BlockState::make_current(Thread* t) {
   current_ = t;
   threadIdx = t->index;
+  running_thread.position = {serial_, epoch_, warps_[t->number / 32].epoch, t->number};
 }
 
 void BlockState::resume(Thread* t) {
   if (t->fiber == nullptr) t->fiber = fibers_.take();
+  running_thread.stacks = fibers_.stacks();
   make_current(t);
   fibers_.switch_to(t->fiber);
 }
@@ -176,7 +178,10 @@ void BlockState::wait(Thread::State state, Where where) {
   self->where = where;
   Thread* next = pick();
   if (next == nullptr) fault_here("deadlock: " + who_waits());
-  if (next != self) resume(next);
+  if (next == self)
+    make_current(self);  // elsewhere by now
+  else
+    resume(next);
   self->state = Thread::State::kReady;
 }
 

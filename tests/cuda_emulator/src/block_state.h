@@ -52,10 +52,6 @@ class BlockState {
 
   const Thread& current() const { return *current_; }
   const Warp& warp_of(const Thread& t) const { return warps_[t.number / 32]; }
-  Position position() const { return {serial_, epoch_, warps_[current_->number / 32].epoch, current_->number}; }
-  std::uint32_t first_block() const { return first_block_; }
-  const Launch* launch() const { return launch_; }
-  const Fibers& fibers() const { return fibers_; }
   std::string name(const Thread& t) const;
 
  private:
@@ -79,8 +75,8 @@ class BlockState {
   unsigned runnable_warps_ = 0, warp_now_ = 0;
   unsigned at_barrier_ = 0, finished_ = 0;
   Where barrier_where_;
-  std::uint32_t serial_ = 0, first_block_ = 0;
-  std::uint16_t epoch_ = 0;  // barriers so far
+  std::uint32_t serial_ = 0;  // blocks so far
+  std::uint16_t epoch_ = 0;   // barriers so far
   int count_ = 0, all_ = 1, any_ = 0;
   std::array<int, 3> votes_{};  // by Vote, of the last barrier
   bool faulted_ = false;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "grid.h"
+
 namespace tessera::cuda_emulator {
 
 /// A flow of control with a stack of its own, in one thread of the host.
@@ -33,7 +35,7 @@ class Fibers {
   /// The flow that isn't a fiber of a thread: the scheduler.
   Fiber* root() { return &root_; }
 
-  bool is_stack(std::uintptr_t address) const { return address - base_ < kStack * kCount; }
+  AddressRange stacks() const { return {base_, kStack * kCount}; }
   /// True if a thread has used more stack than there is.
   bool overflowed() const;
 

@@ -23,22 +23,26 @@ bool run_grid(const Launch& launch);
 /// Ends the running kernel with a fault.
 [[noreturn]] void kernel_fault(const std::string& what);
 
-/// Where the running thread is, as far as order goes: two accesses of different threads of a block are ordered if a
-/// barrier stands between them, two of a warp also by an operation of the warp.
+/// Where a thread is, as far as order goes: two accesses of different threads of a block are ordered if a barrier
+/// stands between them, two of a warp also by an operation of the warp.
 struct Position {
   std::uint32_t block;  // counts all blocks of the process, from 1
   std::uint16_t epoch, warp_epoch, thread;
 };
-Position position();
-std::uint32_t first_block_of_launch();
 
-// What lies at an address that a kernel uses.
-bool is_fiber_stack(std::uintptr_t address);
-bool is_argument(std::uintptr_t address);
-std::uintptr_t dynamic_shared_base();
-std::size_t dynamic_shared_size();
-/// The range in which the statics of kernels that are __shared__ lie; the executable's thread-local variables.
-std::uintptr_t static_shared_base();
-std::size_t static_shared_size();
+struct AddressRange {
+  std::uintptr_t start = 0;
+  std::size_t size = 0;
+  bool holds(std::uintptr_t address) const { return address - start < size; }
+};
+
+/// The kernel's thread that runs now, and what lies where: plain variables, as the access check asks at each access.
+struct RunningThread {
+  Position position{};
+  std::uint32_t first_block = 0;  // of the launch
+  AddressRange stacks, arguments, dynamic_shared;
+  AddressRange static_shared;  // the executable's thread-local variables: kernels' statics that are __shared__
+};
+extern RunningThread running_thread;
 
 }  // namespace tessera::cuda_emulator

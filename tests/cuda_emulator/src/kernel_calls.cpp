@@ -10,6 +10,7 @@
 #include "settings.h"
 #include "streams.h"
 #include "thread_state.h"
+#include "traffic.h"
 
 namespace tessera::cuda_emulator {
 namespace {
@@ -60,6 +61,7 @@ Poll make_poll(const Launch& launch) {
   if (fails_now(Failure::kHang)) return [] { return false; };
   const bool fails = fails_now(Failure::kLaunch);
   return [launch, fails] {
+    add_launch();
     if (fails)
       lose_context(cudaErrorIllegalAddress);
     else

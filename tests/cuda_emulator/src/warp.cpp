@@ -76,7 +76,7 @@ std::uint64_t BlockState::warp_collective(WarpOp op, unsigned mask, std::uint64_
     else
       t.result = (mask >> t.source & 1) != 0 ? lanes[t.source].value : kUndefined;
   }
-  ++warp.epoch;
+  running_thread.position.warp_epoch = ++warp.epoch;
   wake(number, mask & ~(1u << lane));
   return self.result;
 }

@@ -114,6 +114,16 @@ TEST_F(BlockTest, FindsAWritePastSharedMemory) {
   expect_found(Mistake::kSharedPastTheEnd, "dynamic shared memory: byte");
 }
 TEST_F(BlockTest, FindsASumThatBlocksShare) { expect_found(Mistake::kBlocksShareASum, "of another block"); }
+TEST_F(BlockTest, FindsAWriteOfWhatOtherBlocksRead) {
+  for (int n = 0; n < kOrders; ++n) {
+    set_thread_order(n);
+    const Stream s;
+    const Buffer<float> x(512), shared(std::vector<float>(1, 0.0f));
+    ASSERT_CUDA(reverse(s, Mistake::kWriteOfRead, x, shared, 512));
+    EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
+    EXPECT_THAT(take_fault(), HasSubstr("race in global memory: thread 0")) << "order " << n;
+  }
+}
 TEST_F(BlockTest, FindsAMisalignedAccess) {
   expect_found(Mistake::kMisaligned, "misaligned access: an address 4 bytes past a multiple of 16 at kernels.cu:");
 }

@@ -39,6 +39,10 @@ __global__ void reverse_kernel(float* x, const float* host, int n) {
   if (kMistake == Mistake::kPastTheEnd && i == n - 1) x[n] = v;
   if (kMistake == Mistake::kFarPastTheEnd && i == n - 1) x[n + 100000] = v;
   if (kMistake == Mistake::kBlocksShareASum && threadIdx.x == 0) x[0] += v;
+  if (kMistake == Mistake::kWriteOfRead) {
+    if (threadIdx.x == 0) v += host[0];
+    if (threadIdx.x == 0 && blockIdx.x == 1) const_cast<float*>(host)[0] = v;
+  }
   if (kMistake == Mistake::kMisaligned && i == 0) *reinterpret_cast<float4*>(x + 1) = make_float4(v, v, v, v);
   if (kMistake == Mistake::kWriteOfConstant && i == 0) kOffsets[0] = v;
 }
@@ -116,6 +120,8 @@ cudaError_t reverse(cudaStream_t stream, Mistake mistake, float* x, const float*
       return run(reverse_kernel<Mistake::kSharedPastTheEnd>, 512);
     case Mistake::kBlocksShareASum:
       return run(reverse_kernel<Mistake::kBlocksShareASum>);
+    case Mistake::kWriteOfRead:
+      return run(reverse_kernel<Mistake::kWriteOfRead>);
     case Mistake::kMisaligned:
       return run(reverse_kernel<Mistake::kMisaligned>);
     case Mistake::kWriteOfConstant:

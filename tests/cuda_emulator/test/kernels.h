@@ -16,11 +16,13 @@ enum class Mistake {
   kUnwrittenShared,   // read before anybody wrote it
   kSharedPastTheEnd,  // of dynamic shared memory
   kBlocksShareASum,   // two blocks add to a float without an atomic
+  kWriteOfRead,       // one block writes what all have read
   kMisaligned,        // a float4 from an odd float
   kWriteOfConstant,
 };
 
-/// x[i] = 255 - i % 256, through shared memory. n: a multiple of 256, at most the floats of x.
+/// x[i] = 255 - i % 256, through shared memory. n: a multiple of 256, at most the floats of x. kWriteOfRead: `host` is
+/// device memory.
 cudaError_t reverse(cudaStream_t stream, Mistake mistake, float* x, const float* host, int n);
 
 /// x[i] *= factor.

@@ -2,6 +2,7 @@
 // a program under mpirun.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace tessera::cuda_emulator {
@@ -25,6 +26,22 @@ enum class Failure {
 
 /// The n-th such call from now on (1: the next) fails; 0: none.
 void fail_at(Failure what, int n);
+
+/// What kernels read and wrote in device memory, in bytes.
+struct Traffic {
+  struct Bytes {
+    std::uint64_t read = 0, written = 0;
+    std::uint64_t sum() const { return read + written; }
+  };
+  std::uint64_t launches = 0;
+  Bytes requested;  // by every access of every thread
+  Bytes unique;  // the different sectors of 32 bytes that a launch touches, added over the launches: what memory has to
+                 // move if each launch finds its second access to a sector in a cache
+};
+
+/// Since the last call of reset_traffic, of the launches that are done. Atomics both read and write.
+Traffic traffic();
+void reset_traffic();
 
 /// The first fault since the last call, or "". Clears it, the sticky error and the exit code 98.
 std::string take_fault();
