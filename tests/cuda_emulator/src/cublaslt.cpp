@@ -1,11 +1,12 @@
 // cublasLt's calls: descriptors, and products that check every address range before they are enqueued.
+#include <algorithm>
 #include <cstring>
 #include <cublasLt.h>
 
 #include "capture.h"
 #include "device.h"
 #include "fault.h"
-#include "matmul.h"
+#include "matmul_rules.h"
 #include "memory.h"
 #include "streams.h"
 
@@ -24,17 +25,26 @@ cublasStatus_t set(T& to, const void* from, std::size_t size) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-std::string check_matrix(const char* name, const void* p, const MatrixLayout& l) {
+std::size_t bytes_of(const MatrixLayout& l) {
   const std::int64_t elements = (l.batch - 1) * l.stride + std::int64_t(l.cols - 1) * l.ld + std::int64_t(l.rows);
-  const std::string wrong = check_range(p, std::size_t(elements) * size_of(l.type));
+  return std::size_t(elements) * size_of(l.type);
+}
+
+bool overlap(const void* p, std::size_t p_size, const void* q, std::size_t q_size) {
+  const auto a = reinterpret_cast<std::uintptr_t>(p), b = reinterpret_cast<std::uintptr_t>(q);
+  return a < b + q_size && b < a + p_size;
+}
+
+std::string check_matrix(const char* name, const void* p, const MatrixLayout& l) {
+  const std::string wrong = check_range(p, bytes_of(l));
   return wrong.empty() ? "" : std::string(name) + ": " + wrong;
 }
 
-bool shapes_agree(const Matmul& x) {
-  const bool ta = x.desc.a != CUBLAS_OP_N, tb = x.desc.b != CUBLAS_OP_N;
-  return (ta ? x.a.cols : x.a.rows) == x.m() && (tb ? x.b.rows : x.b.cols) == x.n() &&
-         (tb ? x.b.cols : x.b.rows) == x.k() && x.c.rows == x.d.rows && x.c.cols == x.d.cols &&
-         x.a.batch == x.d.batch && x.b.batch == x.d.batch && x.c.batch == x.d.batch;
+// A vector or matrix that the epilogue reads or writes.
+std::string check_part(const char* name, const void* p, std::size_t bytes) {
+  if (p == nullptr) return std::string("the epilogue wants a pointer to its ") + name;
+  const std::string wrong = check_range(p, bytes);
+  return wrong.empty() ? "" : std::string(name) + ": " + wrong;
 }
 
 std::string check_memory(const Matmul& x, const void* workspace, std::size_t workspace_size) {
@@ -42,8 +52,36 @@ std::string check_memory(const Matmul& x, const void* workspace, std::size_t wor
   if (wrong.empty()) wrong = check_matrix("B", x.pb, x.b);
   if (wrong.empty()) wrong = check_matrix("D", x.pd, x.d);
   if (wrong.empty() && x.beta != 0) wrong = check_matrix("C", x.pc, x.c);
-  if (wrong.empty() && x.desc.bias != nullptr) wrong = check_range(x.desc.bias, x.m() * size_of(x.bias_type()));
+  if (wrong.empty() && x.uses_bias()) wrong = check_part("bias", x.desc.bias, x.bias_length() * size_of(x.bias_type()));
+  if (wrong.empty() && x.uses_aux()) wrong = check_part("auxiliary matrix", x.desc.aux, x.aux_bytes());
+  if (wrong.empty() &&
+      (overlap(x.pd, bytes_of(x.d), x.pa, bytes_of(x.a)) || overlap(x.pd, bytes_of(x.d), x.pb, bytes_of(x.b)) ||
+       overlap(x.pd, bytes_of(x.d), workspace, workspace_size)))
+    wrong = "D lies in an operand or in the workspace of its own product";
   return wrong.empty() ? check_range(workspace, workspace_size) : wrong;
+}
+
+cublasStatus_t answer(const char* call, const Answer& a) {
+  refused(call, a.mistake);
+  return a.status;
+}
+
+// The one that the program names, or the library's own choice for these operands.
+Answer choose_algorithm(const Matmul& x, const cublasLtMatmulAlgo_t* named, std::size_t workspace_size, Algorithm* to) {
+  if (named != nullptr) {
+    std::memcpy(to, named, sizeof *to);
+    return {};
+  }
+  const auto alignment_of = [](const void* p) {
+    const auto a = reinterpret_cast<std::uintptr_t>(p);
+    return a == 0 ? 256u : unsigned(std::min<std::uintptr_t>(a & -a, 256));
+  };
+  const std::vector<Algorithm> found =
+      find_algorithms(x, {workspace_size, CUBLASLT_REDUCTION_SCHEME_MASK, alignment_of(x.pa), alignment_of(x.pb),
+                          alignment_of(x.pc), alignment_of(x.pd)});
+  if (found.empty()) return {CUBLAS_STATUS_NOT_SUPPORTED, ""};
+  *to = found[0];
+  return {};
 }
 
 }  // namespace
@@ -173,19 +211,30 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int wanted,
-                                              cublasLtMatmulHeuristicResult_t* results, int* found) {
-  *found = wanted > 0 ? 1 : 0;
-  if (*found > 0) results[0] = {};
-  return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int wanted, cublasLtMatmulHeuristicResult_t* results, int* count) {
+  *count = 0;
+  if (wanted <= 0) return CUBLAS_STATUS_INVALID_VALUE;
+  const Matmul x{get(desc), get(a), get(b), get(c), get(d), nullptr, nullptr, nullptr, nullptr, 1, 0};
+  if (const Answer checked = check_product(x); !checked.ok()) return answer("cublasLtMatmulAlgoGetHeuristic", checked);
+  for (const Algorithm& algorithm : find_algorithms(x, get(preference))) {
+    if (*count == wanted) break;
+    cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
+    result = {};
+    std::memcpy(&result.algo, &algorithm, sizeof algorithm);
+    result.workspaceSize = algorithm.workspace;
+    result.state = CUBLAS_STATUS_SUCCESS;
+    result.wavesCount = 1;
+  }
+  return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void* workspace,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* named, void* workspace,
                               size_t workspace_size, cudaStream_t stream) {
   if (device_error() != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Matmul x{get(desc),
@@ -199,9 +248,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                  d,
                  *static_cast<const float*>(alpha),
                  *static_cast<const float*>(beta)};
-  if (!shapes_agree(x)) return CUBLAS_STATUS_INVALID_VALUE;
+  Algorithm algorithm;
+  Answer checked = check_product(x);
+  if (checked.ok()) checked = choose_algorithm(x, named, workspace_size, &algorithm);
+  if (checked.ok()) checked = check_algorithm(x, algorithm, workspace, workspace_size);
+  if (!checked.ok()) return answer("cublasLtMatmul", checked);
   if (refused("cublasLtMatmul", check_memory(x, workspace, workspace_size))) return CUBLAS_STATUS_INVALID_VALUE;
-  const cudaError_t error = enqueue(stream, once("matmul", [x] { multiply(x); }));
+  const Summation summation{algorithm.splits, algorithm.reduction == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
+  const cudaError_t error = enqueue(stream, once("matmul", [x, summation] { multiply(x, summation); }));
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

@@ -1,5 +1,6 @@
 #include "matmul.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -50,9 +51,6 @@ std::vector<float> pack(const void* p, const MatrixLayout& l, cublasOperation_t 
   return packed;
 }
 
-bool has(const Matmul& x, int flag) { return (int(x.desc.epilogue) & flag) == flag; }
-constexpr int kBiasGradient = 16, kAux = 128;  // flags of cublasLtEpilogue_t that have no name of their own
-
 std::int64_t place(const MatrixLayout& l, int batch, std::uint64_t row, std::uint64_t col) {
   return batch * l.stride + std::int64_t(col) * l.ld + std::int64_t(row);
 }
@@ -78,15 +76,15 @@ void write_mask(const Matmul& x, int batch, std::uint64_t row, std::uint64_t col
 }
 
 float apply_epilogue(const Matmul& x, int batch, std::uint64_t row, std::uint64_t col, float v) {
-  if (has(x, CUBLASLT_EPILOGUE_BIAS)) v += load(x.desc.bias, std::int64_t(row), x.bias_type());
-  if (has(x, CUBLASLT_EPILOGUE_DGELU)) return v * gelu_gradient(read_aux(x, batch, row, col));
-  if (has(x, CUBLASLT_EPILOGUE_DRELU)) return read_mask(x, batch, row, col) ? v : 0;
-  if (has(x, CUBLASLT_EPILOGUE_GELU)) {
-    if (has(x, kAux)) write_aux(x, batch, row, col, v);
+  if (x.has(CUBLASLT_EPILOGUE_BIAS)) v += load(x.desc.bias, std::int64_t(row), x.bias_type());
+  if (x.has(CUBLASLT_EPILOGUE_DGELU)) return v * gelu_gradient(read_aux(x, batch, row, col));
+  if (x.has(CUBLASLT_EPILOGUE_DRELU)) return read_mask(x, batch, row, col) ? v : 0;
+  if (x.has(CUBLASLT_EPILOGUE_GELU)) {
+    if (x.uses_aux()) write_aux(x, batch, row, col, v);
     return gelu(v);
   }
-  if (has(x, CUBLASLT_EPILOGUE_RELU)) {
-    if (has(x, kAux)) write_mask(x, batch, row, col, v > 0);
+  if (x.has(CUBLASLT_EPILOGUE_RELU)) {
+    if (x.uses_aux()) write_mask(x, batch, row, col, v > 0);
     return v > 0 ? v : 0;
   }
   return v;
@@ -99,26 +97,48 @@ void store_vector(const Matmul& x, const std::vector<float>& sums) {
 // Sums over k: of the rows of op(A), of the columns of op(B).
 void store_input_gradients(const Matmul& x, const std::vector<float>& a, const std::vector<float>& b) {
   const std::uint64_t m = x.m(), n = x.n(), k = x.k();
-  if (has(x, CUBLASLT_EPILOGUE_BGRADA)) {
+  if (x.has(CUBLASLT_EPILOGUE_BGRADA)) {
     std::vector<float> sums(m);
     for (std::uint64_t i = 0; i < m * k; ++i) sums[i % m] += a[i];
     store_vector(x, sums);
   }
-  if (has(x, CUBLASLT_EPILOGUE_BGRADB)) {
+  if (x.has(CUBLASLT_EPILOGUE_BGRADB)) {
     std::vector<float> sums(n);
     for (std::uint64_t i = 0; i < n * k; ++i) sums[i / k] += b[i];
     store_vector(x, sums);
   }
 }
 
-void multiply_batch(const Matmul& x, int batch) {
+float rounded_to(float v, cudaDataType type) {
+  switch (type) {
+    case CUDA_R_16BF:
+      return __bfloat162float(__float2bfloat16(v));
+    case CUDA_R_16F:
+      return __half2float(__float2half(v));
+    default:
+      return v;
+  }
+}
+
+// Column j of op(A) op(B), from its packed operands.
+std::vector<float> multiply_column(const Matmul& x, const float* a, const float* b, const Summation& summation) {
+  const std::uint64_t m = x.m(), k = x.k(), splits = std::uint64_t(summation.splits);
+  std::vector<float> sum(m), part(m);
+  for (std::uint64_t s = 0; s < splits; ++s) {
+    std::fill(part.begin(), part.end(), 0.0f);
+    for (std::uint64_t l = k * s / splits; l < k * (s + 1) / splits; ++l)
+      for (std::uint64_t i = 0; i < m; ++i) part[i] += a[l * m + i] * b[l];
+    for (std::uint64_t i = 0; i < m; ++i) sum[i] += summation.rounded ? rounded_to(part[i], x.d.type) : part[i];
+  }
+  return sum;
+}
+
+void multiply_batch(const Matmul& x, int batch, const Summation& summation) {
   const std::uint64_t m = x.m(), n = x.n(), k = x.k();
   const std::vector<float> a = pack(x.pa, x.a, x.desc.a, batch), b = pack(x.pb, x.b, x.desc.b, batch);  // m x k, k x n
-  std::vector<float> sum(m), bias_gradient(m);
+  std::vector<float> bias_gradient(m);
   for (std::uint64_t j = 0; j < n; ++j) {
-    std::fill(sum.begin(), sum.end(), 0.0f);
-    for (std::uint64_t l = 0; l < k; ++l)
-      for (std::uint64_t i = 0; i < m; ++i) sum[i] += a[l * m + i] * b[j * k + l];
+    const std::vector<float> sum = multiply_column(x, a.data(), &b[j * k], summation);
     for (std::uint64_t i = 0; i < m; ++i) {
       float v = x.alpha * sum[i];
       if (x.beta != 0) v += x.beta * load(x.pc, place(x.c, batch, i, j), x.c.type);
@@ -127,7 +147,7 @@ void multiply_batch(const Matmul& x, int batch) {
       store(x.pd, place(x.d, batch, i, j), x.d.type, v);
     }
   }
-  if (has(x, kBiasGradient)) store_vector(x, bias_gradient);
+  if (x.has(16)) store_vector(x, bias_gradient);
   store_input_gradients(x, a, b);
 }
 
@@ -145,8 +165,14 @@ std::size_t size_of(cudaDataType type) {
   }
 }
 
-void multiply(const Matmul& matmul) {
-  for (int batch = 0; batch < matmul.d.batch; ++batch) multiply_batch(matmul, batch);
+std::size_t Matmul::aux_bytes() const {
+  if (!uses_aux()) return 0;
+  const std::uint64_t elements = (n() - 1) * std::uint64_t(desc.aux_ld) + m();
+  return aux_is_mask() ? (elements + 7) / 8 : elements * size_of(aux_type());
+}
+
+void multiply(const Matmul& matmul, const Summation& summation) {
+  for (int batch = 0; batch < matmul.d.batch; ++batch) multiply_batch(matmul, batch, summation);
 }
 
 }  // namespace tessera::cuda_emulator

@@ -47,12 +47,27 @@ struct Matmul {
   std::uint64_t k() const { return desc.a == CUBLAS_OP_N ? a.cols : a.rows; }
   cudaDataType bias_type() const { return desc.bias_type < 0 ? d.type : static_cast<cudaDataType>(desc.bias_type); }
   cudaDataType aux_type() const { return desc.aux_type < 0 ? d.type : static_cast<cudaDataType>(desc.aux_type); }
+
+  // cublasLtEpilogue_t is a set of flags; some have no name of their own.
+  bool has(int flags) const { return (int(desc.epilogue) & flags) == flags; }
+  bool uses_aux() const { return has(128); }
+  bool aux_is_mask() const { return uses_aux() && (has(CUBLASLT_EPILOGUE_RELU) || has(CUBLASLT_EPILOGUE_DRELU)); }
+  bool writes_bias() const { return has(16) || has(CUBLASLT_EPILOGUE_BGRADA) || has(CUBLASLT_EPILOGUE_BGRADB); }
+  bool uses_bias() const { return has(CUBLASLT_EPILOGUE_BIAS) || writes_bias(); }
+  std::uint64_t bias_length() const { return has(CUBLASLT_EPILOGUE_BGRADB) ? n() : m(); }
+  std::size_t aux_bytes() const;
 };
 
 /// Of the types that the emulator multiplies: f32, bf16, f16. 0: another.
 std::size_t size_of(cudaDataType type);
 
-/// By plain loops, f32 sums in order of k; each batch one after the other.
-void multiply(const Matmul& matmul);
+/// How the products over k are added: in `splits` sums, each in order; `rounded`: to D's type before they are added.
+struct Summation {
+  int splits = 1;
+  bool rounded = false;
+};
+
+/// By plain loops, in f32; each batch one after the other.
+void multiply(const Matmul& matmul, const Summation& summation);
 
 }  // namespace tessera::cuda_emulator

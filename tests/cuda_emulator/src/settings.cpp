@@ -59,6 +59,12 @@ void read_thread_order(const char* name, ThreadOrder& to) {
     refuse(name, "forward, reverse or random");
 }
 
+void read_epilogues(const char* name, bool& to) {
+  const std::string_view text = variable(name);
+  if (!text.empty() && text != "all" && text != "none") refuse(name, "all or none");
+  to = text != "none";
+}
+
 // "nccl:12" or, for one rank of an mpirun, "nccl:12@1"; several with commas.
 void read_failures(const char* name) {
   std::string_view rest = variable(name);
@@ -91,6 +97,7 @@ Settings from_environment() {
   read_stream_order("TESSERA_EMULATED_ORDER", s.streams);
   read_thread_order("TESSERA_EMULATED_THREADS", s.threads);
   read_number("TESSERA_EMULATED_SEED", s.seed);
+  read_epilogues("TESSERA_EMULATED_EPILOGUES", s.epilogues);
   read_failures("TESSERA_EMULATED_FAIL");
   return s;
 }
@@ -103,6 +110,8 @@ Settings& settings() {
 }
 
 void set_device_memory(std::size_t bytes) { settings().memory = bytes; }
+
+void offer_epilogues(bool all) { settings().epilogues = all; }
 
 void fail_at(Failure what, int n) { calls_left[static_cast<std::size_t>(what)] = n; }
 

@@ -15,6 +15,7 @@ struct Settings {
   StreamOrder streams = StreamOrder::kRandom;
   ThreadOrder threads = ThreadOrder::kRandom;
   unsigned seed = 1;
+  bool epilogues = true;  // cublasLt has others than the default one
 };
 
 Settings& settings();

@@ -17,6 +17,10 @@ void set_order(StreamOrder streams, ThreadOrder threads, unsigned seed = 1);
 /// Bytes of memory of each device, for allocations from now on.
 void set_device_memory(std::size_t bytes);
 
+/// Whether cublasLtMatmulAlgoGetHeuristic has algorithms for other epilogues than the default one. A program has to
+/// live without.
+void offer_epilogues(bool all);
+
 enum class Failure {
   kMalloc,  // cudaMalloc finds no memory
   kLaunch,  // the kernel ends with an illegal address
