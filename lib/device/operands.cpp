@@ -72,6 +72,21 @@ Rows rows_of(const Shape& shape, std::int64_t axes) {
   return r;
 }
 
+Rows require_rows(const KernelSpec& spec, std::size_t full, std::size_t per_row, bool full_output) {
+  require_counts(spec, full + per_row, 1);
+  const auto& shape = input(spec, 0);
+  const auto rows = rows_of(shape);
+  for (std::size_t k = 1; k < full; ++k) require_input(spec, k, shape);
+  for (std::size_t k = full; k < full + per_row; ++k)
+    require(spec, elements(input(spec, k)) == rows.rows, "an input should have one number a row");
+  if (full_output) {
+    require_output(spec, 0, shape);
+  } else {
+    require(spec, elements(output(spec, 0)) == rows.rows, "the output should have one number a row");
+  }
+  return rows;
+}
+
 Shape leading(const Shape& shape, std::int64_t axes) {
   TESSERA_CHECK(static_cast<std::int64_t>(shape.size()) >= axes, "{} has fewer than {} dimensions", to_string(shape),
                 axes);

@@ -40,6 +40,10 @@ struct Rows {
 };
 Rows rows_of(const Shape& shape, std::int64_t axes = 1);
 
+/// Of a kernel that works row by row: its first `full` inputs (and output 0, if `full_output`) have the shape of input
+/// 0, `per_row` more (and else output 0) one number for each of its rows. Throws Error (internal).
+Rows require_rows(const KernelSpec& spec, std::size_t full, std::size_t per_row, bool full_output);
+
 /// The shape without its trailing `axes` dimensions.
 Shape leading(const Shape& shape, std::int64_t axes = 1);
 

@@ -1,4 +1,7 @@
 // Reductions and kernels that work row by row: softmax, layer normalisation.
+#include <cmath>
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "device/harness.h"
@@ -165,6 +168,51 @@ TEST(Softmax, OfLargeLogitsIsExact) {
                  .expected = {reference::softmax(x, true)},
                  .attributes = {{"log", true}},
                  .tolerance = 1e-7});
+}
+
+/// Below, at and above what 8 lanes, a warp and a block of a GPU keep in hand, with and without whole groups of four.
+TEST(Softmax, OfRowsOfAllWidthsEqualsTheOracle) {
+  std::vector<std::int64_t> widths{31, 32, 33, 255, 256, 257, 1023, 1024, 1028};
+  if (on_gpu()) widths.insert(widths.end(), {1025, 2048, 2052, 8191, 8192, 8196});
+  for (const auto cols : widths)
+    for (const bool log : {false, true}) {
+      const std::int64_t rows = cols < 100 ? 33 : cols < 1025 ? 9 : 2;
+      const auto x = random({rows, cols}, 1, -8, 8), dy = random({rows, cols}, 2);
+      const auto y = reference::softmax(x, log);
+      auto dx = x;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        double dot = 0;
+        for (auto i = r * cols; i < (r + 1) * cols; ++i) dot += (log ? 1 : y[i]) * dy[i];
+        for (auto i = r * cols; i < (r + 1) * cols; ++i)
+          dx[i] = log ? dy[i] - std::exp(y[i]) * dot : y[i] * (dy[i] - dot);
+      }
+      const Attributes attributes{{"log", log}};
+      expect_kernel(
+          {.name = "softmax", .inputs = {x}, .expected = {y}, .attributes = attributes, .scale = log ? 8 : 1e-3});
+      expect_kernel({.name = "softmax_backward",
+                     .inputs = {y, dy},
+                     .expected = {dx},
+                     .attributes = attributes,
+                     .tolerance = 5e-6});
+    }
+}
+
+TEST(Softmax, OfNaNAndInfinitiesIsWhatItsFormulaGives) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t cols : {5, 300, 9001}) {
+    auto x = random({6, cols}, 1);
+    x[cols - 1] = kNaN;
+    x[cols + 2] = kInf;
+    x[2 * cols + 3] = -kInf;
+    for (std::int64_t c = 0; c < cols; ++c) x[3 * cols + c] = -kInf;
+    for (std::int64_t c = 1; c < cols; ++c) x[4 * cols + c] = -kInf;
+    auto y = reference::softmax(x), m = reference::row_max(x);
+    for (const std::int64_t r : {0, 1, 3})
+      for (std::int64_t c = 0; c < cols; ++c) y[r * cols + c] = kNaN;
+    m[0] = kNaN;
+    expect_kernel({.name = "softmax", .inputs = {x}, .expected = {y}});
+    expect_kernel({.name = "row_max", .inputs = {x}, .expected = {m}});
+  }
 }
 
 struct NormCase {

@@ -94,26 +94,6 @@ HWY_EXPORT(softmax_finish_row);
 HWY_EXPORT(row_dot);
 HWY_EXPORT(softmax_backward_row);
 
-namespace {
-
-/// The first `full` inputs (and the output, if so) have the shape of input 0; the others one number for each of its
-/// rows.
-Rows require_rows(const KernelSpec& spec, std::size_t full, std::size_t per_row, bool full_output) {
-  require_counts(spec, full + per_row, 1);
-  const auto& shape = input(spec, 0);
-  for (std::size_t k = 1; k < full; ++k) require_input(spec, k, shape);
-  for (std::size_t k = full; k < full + per_row; ++k)
-    require(spec, elements(input(spec, k)) == rows_of(shape).rows, "an input should have one number a row");
-  if (full_output) {
-    require_output(spec, 0, shape);
-  } else {
-    require(spec, elements(output(spec, 0)) == rows_of(shape).rows, "the output should have one number a row");
-  }
-  return rows_of(shape);
-}
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_softmax(const KernelSpec& spec, Context& context) {
   const auto rows = require_rows(spec, 1, 0, true);
   return kernel_of([rows, log = flag(spec.attributes, "log"), threads = context.threads](const Args& args) {

@@ -12,6 +12,13 @@ namespace {
 const std::map<std::string_view, Factory> kKernels = {
     {"matmul", make_matmul},
     {"elementwise", make_elementwise},
+    {"softmax", make_softmax},
+    {"softmax_backward", make_softmax_backward},
+    {"row_max", make_row_max},
+    {"row_sum_exp", make_row_sum_exp},
+    {"softmax_finish", make_softmax_finish},
+    {"row_dot", make_row_dot},
+    {"softmax_backward_finish", make_softmax_backward_finish},
     {"copy", make_copy},
     {"fill", make_fill},
 };

@@ -13,6 +13,14 @@ Factory find_factory(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_matmul(const KernelSpec&, Context&, Stream);
 // elementwise.cu
 std::unique_ptr<Kernel> make_elementwise(const KernelSpec&, Context&, Stream);
+// softmax.cu
+std::unique_ptr<Kernel> make_softmax(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_softmax_backward(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_row_max(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_row_sum_exp(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_softmax_finish(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_row_dot(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_softmax_backward_finish(const KernelSpec&, Context&, Stream);
 // movement.cu
 std::unique_ptr<Kernel> make_copy(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_fill(const KernelSpec&, Context&, Stream);
