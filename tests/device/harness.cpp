@@ -101,17 +101,17 @@ KernelSpec spec_of(const KernelCase& c) {
 
 namespace {
 
-/// Memory of the device that has been written by the host.
+/// Memory of the device that has been written by the host, so many bytes behind an aligned address.
 class Buffer {
  public:
-  Buffer(Device& device, std::vector<std::byte> bytes)
-      : device_(device), bytes_(std::move(bytes)), memory_(device.allocate(std::ssize(bytes_))) {
-    device.copy_in(memory_.get(), bytes_.data(), std::ssize(bytes_));
+  Buffer(Device& device, std::vector<std::byte> bytes, std::int64_t shift = 0)
+      : device_(device), bytes_(std::move(bytes)), memory_(device.allocate(shift + std::ssize(bytes_))), shift_(shift) {
+    device.copy_in(get(), bytes_.data(), std::ssize(bytes_));
   }
 
-  void* get() const { return memory_.get(); }
+  void* get() const { return static_cast<std::byte*>(memory_.get()) + shift_; }
   const std::vector<std::byte>& read() {
-    device_.copy_out(bytes_.data(), memory_.get(), std::ssize(bytes_));
+    device_.copy_out(bytes_.data(), get(), std::ssize(bytes_));
     return bytes_;
   }
 
@@ -119,6 +119,7 @@ class Buffer {
   Device& device_;
   std::vector<std::byte> bytes_;
   std::shared_ptr<void> memory_;
+  std::int64_t shift_;
 };
 
 constexpr std::byte kUnwritten{0x5A};
@@ -133,11 +134,12 @@ std::vector<std::byte> bytes_of(const Tensor& t) {
 
 std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place) {
   std::vector<Buffer> in, out;
-  for (const auto& o : c.inputs) in.emplace_back(device, bytes_of(o.tensor));
+  for (const auto& o : c.inputs) in.emplace_back(device, bytes_of(o.tensor), c.shift * size_of(o.tensor.dtype));
   for (std::size_t k = 0; k < c.expected.size(); ++k) {
     const auto& t = c.expected[k].tensor;
     const auto size = static_cast<std::size_t>(t.size() * size_of(t.dtype));
-    out.emplace_back(device, k < c.before.size() ? bytes_of(c.before[k]) : std::vector<std::byte>(size, kUnwritten));
+    out.emplace_back(device, k < c.before.size() ? bytes_of(c.before[k]) : std::vector<std::byte>(size, kUnwritten),
+                     c.shift * size_of(t.dtype));
   }
   std::vector<const void*> inputs;
   std::vector<void*> outputs;

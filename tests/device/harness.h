@@ -35,6 +35,8 @@ struct KernelCase {
   std::vector<Tensor> before = {};
   /// (output, input) that may be the same memory.
   std::vector<std::pair<int, int>> in_place = {};
+  /// Elements by which every operand lies behind an aligned address.
+  std::int64_t shift = 0;
   /// Bits must not depend on the number of threads.
   bool thread_independent = true;
 };

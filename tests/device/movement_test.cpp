@@ -58,6 +58,19 @@ TEST(Cast, RoundsToNearestEvenAndTowardsZeroToIntegers) {
   expect({{5}, {0x3C00, 0x7BFF, 0x7C00, 1, 0xB800}, DType::kF16}, {{5}, {1, 65504, inf, 0x1p-24, -0.5}});
 }
 
+TEST(Cast, OfEverySizeGivesTheSameNumbers) {
+  for (const std::int64_t n : {0, 1, 31, 33, 255, 1025, 5000})
+    for (const auto from : {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kU8})
+      for (const auto to : {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kU8})
+        for (const std::int64_t shift : {0, 1}) {
+          auto x = random_integers({n}, 1, 0, 256);
+          auto y = x;
+          x.dtype = from;
+          y.dtype = to;
+          expect_kernel({.name = "cast", .inputs = {x}, .expected = {y}, .tolerance = 0, .shift = shift});
+        }
+}
+
 TEST(CopyBox, CutsAndPads) {
   const auto whole = random({5, 6, 7}, 1);
   const auto x = part_of(whole, {1, 0, 2}, {3, 6, 4});
@@ -76,6 +89,40 @@ TEST(CopyBox, CutsAndPads) {
     expect_kernel({.name = "copy_box", .inputs = {x}, .expected = {y}, .tolerance = 0});
   }
   expect_kernel({.name = "copy_box", .inputs = {random({}, 1)}, .expected = {random({}, 1)}});
+}
+
+constexpr DType kOfEachSize[] = {DType::kU8, DType::kBF16, DType::kI32, DType::kF64};
+
+/// Numbers that every dtype of kOfEachSize holds.
+Tensor counted(const Shape& shape, DType dtype) {
+  auto x = reference::zeros(shape, dtype);
+  for (std::int64_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i % 251 + 1);
+  return x;
+}
+
+TEST(CopyBox, CutsAndPadsRowsOfEveryWidth) {
+  for (const auto dtype : kOfEachSize)
+    for (const std::int64_t cols : {15, 16, 24, 257})
+      for (const auto& [first, size] : {std::pair<std::int64_t, std::int64_t>{0, cols},
+                                        {-16, cols + 16},
+                                        {3, cols},
+                                        {8, 4},
+                                        {-5, 4},
+                                        {cols - 1, 8}})
+        for (const std::int64_t shift : {0, 1}) {
+          const auto x = counted({9, 3, cols}, dtype);
+          auto y = reference::zeros({11, 3, size}, dtype);
+          for (std::int64_t i = 0; i < y.size(); ++i) {
+            const auto row = i / (3 * size) - 1, col = i % size + first;
+            if (row >= 0 && row < 9 && col >= 0 && col < cols) y[i] = x[(row * 3 + i / size % 3) * cols + col];
+          }
+          const Shape global{100, 3, 1000};
+          expect_kernel({.name = "copy_box",
+                         .inputs = {Operand(x, global, {21, 0, 100})},
+                         .expected = {Operand(y, global, {20, 0, 100 + first})},
+                         .tolerance = 0,
+                         .shift = shift});
+        }
 }
 
 TEST(BroadcastTo, RepeatsAsNumpy) {
@@ -103,6 +150,52 @@ TEST(Pack, MakesChunksContiguousAndUnpackUndoesIt) {
   const Attributes attributes{{"dim", std::int64_t{1}}, {"parts", std::int64_t{4}}};
   expect_kernel({.name = "pack", .inputs = {x}, .expected = {y}, .attributes = attributes});
   expect_kernel({.name = "unpack", .inputs = {y}, .expected = {x}, .attributes = attributes});
+}
+
+TEST(Pack, MovesChunksOfEveryWidth) {
+  for (const auto dtype : kOfEachSize)
+    for (const std::int64_t run : {1, 3, 4, 16, 100})
+      for (const std::int64_t outer : {1, 5, 70})
+        for (const std::int64_t shift : {0, 1}) {
+          constexpr std::int64_t kParts = 3;
+          const auto x = counted({outer, kParts * run}, dtype);
+          auto y = reference::zeros({kParts, outer, run}, dtype);
+          for (std::int64_t i = 0; i < y.size(); ++i)
+            y[i] = x[(i / run % outer * kParts + i / (run * outer)) * run + i % run];
+          const Attributes attributes{{"dim", std::int64_t{1}}, {"parts", kParts}};
+          expect_kernel({.name = "pack", .inputs = {x}, .expected = {y}, .attributes = attributes, .shift = shift});
+          expect_kernel({.name = "unpack", .inputs = {y}, .expected = {x}, .attributes = attributes, .shift = shift});
+        }
+}
+
+TEST(Concat, OfColumnsOfEveryWidthAndSplitUndoesIt) {
+  for (const auto dtype : kOfEachSize)
+    for (const auto& cols : {std::vector<std::int64_t>{16, 32, 8}, {1, 255, 4}, {0, 3}, {64}})
+      for (const std::int64_t shift : {0, 1}) {
+        constexpr std::int64_t kRows = 33;
+        std::int64_t sum = 0;
+        for (const auto c : cols) sum += c;
+        const auto whole = counted({kRows, sum}, dtype);
+        std::vector<Operand> parts;
+        std::vector<std::int64_t> which;
+        for (std::int64_t at = 0; const auto c : cols) {
+          auto part = reference::zeros({kRows, c}, dtype);
+          for (std::int64_t i = 0; i < part.size(); ++i) part[i] = whole[i / c * sum + at + i % c];
+          parts.emplace_back(part);
+          which.push_back(std::ssize(which));
+          at += c;
+        }
+        expect_kernel({.name = "concat",
+                       .inputs = parts,
+                       .expected = {whole},
+                       .attributes = {{"dim", std::int64_t{1}}},
+                       .shift = shift});
+        expect_kernel({.name = "split",
+                       .inputs = {whole},
+                       .expected = parts,
+                       .attributes = {{"dim", std::int64_t{1}}, {"sizes", cols}, {"which", which}},
+                       .shift = shift});
+      }
 }
 
 TEST(Concat, JoinsAndSplitUndoesIt) {

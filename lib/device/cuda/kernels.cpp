@@ -21,6 +21,14 @@ const std::map<std::string_view, Factory> kKernels = {
     {"softmax_backward_finish", make_softmax_backward_finish},
     {"copy", make_copy},
     {"fill", make_fill},
+    {"copy_box", make_copy_box},
+    {"keep_or_zero", make_keep_or_zero},
+    {"pack", make_pack},
+    {"unpack", make_unpack},
+    {"concat", make_concat},
+    {"split", make_split},
+    {"broadcast_to", make_broadcast_to},
+    {"cast", make_cast},
 };
 
 }  // namespace

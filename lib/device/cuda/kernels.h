@@ -24,5 +24,14 @@ std::unique_ptr<Kernel> make_softmax_backward_finish(const KernelSpec&, Context&
 // movement.cu
 std::unique_ptr<Kernel> make_copy(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_fill(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_copy_box(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_keep_or_zero(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_pack(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_unpack(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_concat(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_split(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_broadcast_to(const KernelSpec&, Context&, Stream);
+// cast.cu
+std::unique_ptr<Kernel> make_cast(const KernelSpec&, Context&, Stream);
 
 }  // namespace tessera::device::cuda
