@@ -18,7 +18,7 @@ constexpr double kRate = 0.05, kDecay = 0.01;
 template <class F>
 void expect_update(const std::string& name, std::size_t slots, Attributes attributes, std::int64_t iteration,
                    const F& f) {
-  for (const std::int64_t n : {0, 1, 17, 40'000}) {
+  for (const std::int64_t n : {0, 1, 17, 32, 33, 255, 1025, 40'000}) {
     const auto w = random({n}, 1), g = random({n}, 2);
     KernelCase c{.name = name,
                  .inputs = {w, g},
@@ -42,6 +42,8 @@ void expect_update(const std::string& name, std::size_t slots, Attributes attrib
     }
     c.expected = {updated};
     for (const auto& t : state) c.expected.emplace_back(t);
+    expect_kernel(c);
+    c.shift = 1;
     expect_kernel(c);
   }
 }
@@ -94,10 +96,11 @@ TEST(Rmsprop, EqualsKerasFormula) {
 }
 
 TEST(Ema, BeginsAsTheVariableAndOverwritesItAtItsFrequency) {
-  const auto a = random({100}, 1), w = random({100}, 2);
+  constexpr std::int64_t kSize = 1027;
+  const auto a = random({kSize}, 1), w = random({kSize}, 2);
   for (const std::int64_t iteration : {0, 1, 2}) {
     auto average = a;
-    for (std::int64_t i = 0; i < 100; ++i) average[i] = iteration == 0 ? w[i] : 0.9 * a[i] + 0.1 * w[i];
+    for (std::int64_t i = 0; i < kSize; ++i) average[i] = iteration == 0 ? w[i] : 0.9 * a[i] + 0.1 * w[i];
     const StepParams params{.iteration = iteration};
     expect_kernel({.name = "ema_update",
                    .inputs = {a, w},
@@ -115,7 +118,7 @@ TEST(Ema, BeginsAsTheVariableAndOverwritesItAtItsFrequency) {
 }
 
 TEST(ClipByNorm, FollowsKerasPerVariableAndGlobally) {
-  const auto g = random({50}, 1);
+  const auto g = random({1030}, 1);
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   const auto expect_factor = [&](double squares, bool global, double factor) {
     auto y = g;
@@ -137,15 +140,20 @@ TEST(ClipByNorm, FollowsKerasPerVariableAndGlobally) {
 }
 
 TEST(Gradient, IsAccumulatedAndAveraged) {
-  const auto acc = random({70}, 1), g = random({70}, 2);
-  auto sum = acc, average = acc;
-  for (std::int64_t i = 0; i < 70; ++i) average[i] = (sum[i] = acc[i] + g[i]) / 3;
-  expect_kernel({.name = "accumulate_gradient", .inputs = {acc, g}, .expected = {sum}, .in_place = {{0, 0}}});
-  expect_kernel({.name = "average_gradient",
-                 .inputs = {acc, g},
-                 .expected = {average, reference::zeros({70})},
-                 .attributes = {{"steps", std::int64_t{3}}},
-                 .in_place = {{0, 1}, {1, 0}}});
+  for (const std::int64_t n : {70, 1028})
+    for (const std::int64_t shift : {0, 1}) {
+      const auto acc = random({n}, 1), g = random({n}, 2);
+      auto sum = acc, average = acc;
+      for (std::int64_t i = 0; i < n; ++i) average[i] = (sum[i] = acc[i] + g[i]) / 3;
+      expect_kernel(
+          {.name = "accumulate_gradient", .inputs = {acc, g}, .expected = {sum}, .in_place = {{0, 0}}, .shift = shift});
+      expect_kernel({.name = "average_gradient",
+                     .inputs = {acc, g},
+                     .expected = {average, reference::zeros({n})},
+                     .attributes = {{"steps", std::int64_t{3}}},
+                     .in_place = {{0, 1}, {1, 0}},
+                     .shift = shift});
+    }
 }
 
 TEST(MatchRows, KnowsTheThreeKindsOfAccuracy) {

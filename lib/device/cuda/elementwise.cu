@@ -15,16 +15,8 @@ constexpr int kMostSharedBytes = 48 << 10;
 /// Index is 32 bits wide where all elements can be counted so: a division costs a third.
 template <typename Index, bool kAligned>
 __device__ Four load(const ChainProgram::Input& input, const float* data, std::int64_t at, int count) {
+  if (input.spread == Spread::kFull) return load_four<kAligned>(data, at, count);
   Four value{};
-  if (input.spread == Spread::kFull) {
-    if (kAligned && count == kWidth) {
-      const float4 four = *reinterpret_cast<const float4*>(data + at);
-      return {{four.x, four.y, four.z, four.w}};
-    }
-    for (int j = 0; j < kWidth; ++j)
-      if (j < count) value.v[j] = data[at + j];
-    return value;
-  }
   const auto size = static_cast<Index>(input.size);
   for (int j = 0; j < kWidth; ++j) {
     if (j >= count) continue;
@@ -32,16 +24,6 @@ __device__ Four load(const ChainProgram::Input& input, const float* data, std::i
     value.v[j] = data[input.spread == Spread::kScalar ? 0 : input.spread == Spread::kRows ? i % size : i / size];
   }
   return value;
-}
-
-template <bool kAligned>
-__device__ void store(float* data, std::int64_t at, int count, const Four& value) {
-  if (kAligned && count == kWidth) {
-    *reinterpret_cast<float4*>(data + at) = make_float4(value.v[0], value.v[1], value.v[2], value.v[3]);
-    return;
-  }
-  for (int j = 0; j < kWidth; ++j)
-    if (j < count) data[at + j] = value.v[j];
 }
 
 /// A thread has four neighbours in hand and keeps what later steps read in its own column of the shared memory.
@@ -77,7 +59,7 @@ __global__ void __launch_bounds__(256)
     }
     for (int r = 0; r < program.result_count; ++r) {
       const int slot = program.result_slots[r];
-      store<kAligned>(pointers.outputs[r], at, count, slot < 0 ? last : kept[slot * blockDim.x]);
+      store_four<kAligned>(pointers.outputs[r], at, count, slot < 0 ? last : kept[slot * blockDim.x]);
     }
   }
 }

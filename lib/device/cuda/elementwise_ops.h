@@ -2,15 +2,11 @@
 
 #include <cuda_runtime.h>
 
+#include "device/cuda/four.h"
 #include "device/elementwise_chain.h"
 
 // Included by .cu files only.
 namespace tessera::device::cuda {
-
-/// Elements that a thread has in hand.
-struct Four {
-  float v[4];
-};
 
 namespace op {
 

@@ -21,6 +21,16 @@ std::unique_ptr<Kernel> make_row_sum_exp(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_softmax_finish(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_row_dot(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_softmax_backward_finish(const KernelSpec&, Context&, Stream);
+// gradient.cu
+std::unique_ptr<Kernel> make_clip_by_norm(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_accumulate_gradient(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_average_gradient(const KernelSpec&, Context&, Stream);
+// optimizer.cu
+std::unique_ptr<Kernel> make_sgd_update(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_adam_update(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_rmsprop_update(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_ema_update(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_ema_overwrite(const KernelSpec&, Context&, Stream);
 // movement.cu
 std::unique_ptr<Kernel> make_copy(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_fill(const KernelSpec&, Context&, Stream);
