@@ -8,7 +8,7 @@
 #include "device.h"
 #include "fault.h"
 #include "memory.h"
-#include "nccl_work.h"
+#include "nccl_order.h"
 #include "thread_state.h"
 
 using namespace tessera::cuda_emulator;
@@ -173,12 +173,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->ranks->aborted = true;
+  launch_order().forget(comm->ranks.get());
   delete comm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   cudaDeviceSynchronize();
+  launch_order().forget(comm->ranks.get());
   delete comm;
   return ncclSuccess;
 }

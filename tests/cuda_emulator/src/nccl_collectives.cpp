@@ -6,7 +6,7 @@
 #include "capture.h"
 #include "fault.h"
 #include "memory.h"
-#include "nccl_work.h"
+#include "nccl_order.h"
 #include "settings.h"
 
 using namespace tessera::cuda_emulator;
@@ -33,6 +33,7 @@ struct Batch {
 };
 
 Poll make_poll(const Batch& batch) {
+  if (fails_now(Failure::kNccl)) batch.comm->error = ncclRemoteError;
   auto work = std::make_shared<Work>(Work{batch.comm, {}, {}});
   for (const auto& build : batch.builds) build(*work);
   return [work, turn = batch.comm->enqueued++] {
@@ -45,8 +46,10 @@ Poll make_poll(const Batch& batch) {
 }
 
 ncclResult_t put(const Batch& batch) {
-  if (fails_now(Failure::kNccl)) batch.comm->error = ncclRemoteError;
+  const bool captured = capture_of(batch.stream) != nullptr;
+  if (!captured) launch_order().check(batch.comm.get(), batch.stream);
   const cudaError_t error = enqueue(batch.stream, {"nccl", [batch] { return make_poll(batch); }});
+  if (!captured && error == cudaSuccess) launch_order().add(batch.comm.get(), batch.stream);
   return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 

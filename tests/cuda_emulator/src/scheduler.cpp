@@ -236,6 +236,15 @@ cudaError_t Scheduler::query(const Event& event) {
   return cudaErrorNotReady;
 }
 
+bool Scheduler::is_ordered_after(CUstream_st* stream, CUstream_st* other, std::uint64_t place) const {
+  const Lock lock(mutex_);
+  if (stream == other || !streams_.contains(other) || other->done >= place) return true;
+  Needs needs;
+  need(stream, stream->issued, needs);
+  const auto i = needs.find(other);
+  return i != needs.end() && i->second >= place;
+}
+
 cudaError_t Scheduler::elapsed(const Event& from, const Event& to, float* ms) {
   const Lock lock(mutex_);
   if (from.recorded == 0 || to.recorded == 0) return failed(cudaErrorInvalidResourceHandle);

@@ -91,6 +91,8 @@ class Scheduler {
   cudaError_t synchronize_device(int device);
   cudaError_t query(CUstream_st* stream);
   cudaError_t query(const Event& event);
+  /// Whether all that was issued on `stream` begins after op `place` of `other` has ended, by events or because it has.
+  bool is_ordered_after(CUstream_st* stream, CUstream_st* other, std::uint64_t place) const;
   cudaError_t elapsed(const Event& from, const Event& to, float* ms);
 
  private:

@@ -132,6 +132,52 @@ TEST_F(NcclTest, WindowsLieAtEqualOffsetsOfNcclsMemory) {
   ASSERT_NCCL(ncclCommDestroy(comm));
 }
 
+TEST_F(NcclTest, TwoCommunicatorsOnTwoStreamsWantAnOrder) {
+  set_order(StreamOrder::kLate, ThreadOrder::kRandom);
+  const ncclComm_t first = make_comm(), second = make_comm();
+  const Buffer<float> x(std::vector<float>(10, 1.0f)), y(std::vector<float>(10, 1.0f));
+  const Stream s, other;
+  const EventHandle event;
+  const auto call_both = [&](bool wait) {
+    ASSERT_NCCL(ncclAllReduce(x, x, 10, ncclFloat32, ncclMax, first, s));
+    ASSERT_CUDA(cudaEventRecord(event, s));
+    if (wait) {
+      ASSERT_CUDA(cudaStreamWaitEvent(other, event, 0));
+    }
+    ASSERT_NCCL(ncclAllReduce(y, y, 10, ncclFloat32, ncclMax, second, other));
+    ASSERT_CUDA(cudaStreamSynchronize(s));
+    ASSERT_CUDA(cudaStreamSynchronize(other));
+  };
+  call_both(true);
+  EXPECT_EQ(take_fault(), "");
+  call_both(false);
+  EXPECT_THAT(take_fault(), HasSubstr("calls of two communicators may run at once"));
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  call_both(false);
+  EXPECT_EQ(take_fault(), "");
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  ASSERT_NCCL(ncclCommDestroy(first));
+  ASSERT_NCCL(ncclCommDestroy(second));
+}
+
+TEST_F(NcclTest, ACapturedCollectiveRunsAtEachLaunch) {
+  const ncclComm_t comm = make_comm();
+  const Buffer<float> x(std::vector<float>(10, 1.0f));
+  const Stream s;
+  ASSERT_CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+  ASSERT_NCCL(ncclAllReduce(x, x, 10, ncclFloat32, ncclSum, comm, s));
+  cudaGraph_t graph;
+  ASSERT_CUDA(cudaStreamEndCapture(s, &graph));
+  cudaGraphExec_t exec;
+  ASSERT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  ASSERT_CUDA(cudaGraphDestroy(graph));
+  for (int times = 0; times < 2; ++times) ASSERT_CUDA(cudaGraphLaunch(exec, s));
+  ASSERT_CUDA(cudaStreamSynchronize(s));
+  EXPECT_THAT(x.host(), Each(float(size() * size())));
+  ASSERT_CUDA(cudaGraphExecDestroy(exec));
+  ASSERT_NCCL(ncclCommDestroy(comm));
+}
+
 /// The state of a call that may never end: of the communicator, after the stream was polled for a while.
 ncclResult_t state_of(ncclComm_t comm, cudaStream_t s) {
   ncclResult_t state = ncclSuccess;
