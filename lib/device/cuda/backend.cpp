@@ -62,8 +62,11 @@ GpuInfo gpu_info(int index, int count) {
 
 std::vector<GpuInfo> gpus() {
   const int count = count_gpus();
+  int current = 0;  // the thread's device stays what it was
+  check(cudaGetDevice(&current), "cudaGetDevice");
   std::vector<GpuInfo> list;
   for (int index = 0; index < count; ++index) list.push_back(gpu_info(index, count));
+  check(cudaSetDevice(current), "cudaSetDevice");
   return list;
 }
 
