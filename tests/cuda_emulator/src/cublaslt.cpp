@@ -255,7 +255,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (!checked.ok()) return answer("cublasLtMatmul", checked);
   if (refused("cublasLtMatmul", check_memory(x, workspace, workspace_size))) return CUBLAS_STATUS_INVALID_VALUE;
   const Summation summation{algorithm.splits, algorithm.reduction == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
-  const cudaError_t error = enqueue(stream, once("matmul", [x, summation] { multiply(x, summation); }));
+  const auto run = [x, summation, workspace, workspace_size] {
+    const std::string wrong = check_memory(x, workspace, workspace_size);
+    if (wrong.empty())
+      multiply(x, summation);
+    else
+      fault("a product when its turn came: " + wrong);
+  };
+  const cudaError_t error = enqueue(stream, once("matmul", run));
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

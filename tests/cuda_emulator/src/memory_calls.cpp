@@ -63,7 +63,7 @@ cudaError_t cudaMalloc(void** p, size_t size) {
 cudaError_t cudaFree(void* p) {
   if (p == nullptr) return cudaSuccess;
   if (breaks_capture("cudaFree")) return failed(cudaErrorStreamCaptureUnsupported);
-  cudaDeviceSynchronize();
+  if (const Allocation found = find_allocation(p); found.start != 0) scheduler().synchronize_device(found.device);
   return release(p) ? sticky_error() : failed(cudaErrorInvalidValue);
 }
 
