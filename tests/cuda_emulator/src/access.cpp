@@ -4,6 +4,7 @@
 #include "cells.h"
 #include "cuda_emulator/atomics.h"
 #include "memory.h"
+#include "protection.h"
 #include "thread_state.h"
 
 namespace tessera::cuda_emulator {

@@ -1,4 +1,6 @@
 // The runtime's calls on memory: what a device would refuse, then the copy when its turn comes.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "capture.h"
@@ -47,6 +49,13 @@ std::string check(const Copy& c, Timing timing) {
   return wrong.empty() ? check_side("source", c.from, c.size, c.from_device(), timing) : wrong;
 }
 
+cudaError_t allocate_pinned(void** p, std::size_t size) {
+  if (breaks_capture("an allocation of pinned memory")) return failed(cudaErrorStreamCaptureUnsupported);
+  if (posix_memalign(p, 4096, std::max<std::size_t>(size, 1)) != 0) return failed(cudaErrorMemoryAllocation);
+  add_pinned(*p, size);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 using namespace tessera::cuda_emulator;
@@ -65,6 +74,44 @@ cudaError_t cudaFree(void* p) {
   if (breaks_capture("cudaFree")) return failed(cudaErrorStreamCaptureUnsupported);
   if (const Allocation found = find_allocation(p); found.start != 0) scheduler().synchronize_device(found.device);
   return release(p) ? sticky_error() : failed(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMallocHost(void** p, size_t size) { return allocate_pinned(p, size); }
+cudaError_t cudaHostAlloc(void** p, size_t size, unsigned) { return allocate_pinned(p, size); }
+
+cudaError_t cudaFreeHost(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  if (breaks_capture("cudaFreeHost")) return cudaErrorStreamCaptureUnsupported;
+  scheduler().synchronize_device(kAllDevices);
+  if (!remove_pinned(p)) return failed(cudaErrorInvalidValue);
+  std::free(p);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  if (const cudaError_t error = device_error(); error != cudaSuccess) return error;
+  *total = settings().memory;
+  *free = *total - std::min(*total, used_memory(this_thread.device));
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
+  *attributes = {};
+  attributes->device = -1;
+  attributes->hostPointer = const_cast<void*>(p);
+  if (const Allocation found = find_allocation(p); found.start != 0) {
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->device = found.device;
+    attributes->devicePointer = const_cast<void*>(p);
+    attributes->hostPointer = nullptr;
+  } else if (is_pinned(p, 1)) {
+    attributes->type = cudaMemoryTypeHost;
+    attributes->device = this_thread.device;
+    attributes->devicePointer = const_cast<void*>(p);
+  } else {
+    attributes->type = cudaMemoryTypeUnregistered;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {

@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
 #include "fault.h"
-#include "memory.h"
+#include "protection.h"
 #include "random.h"
 #include "settings.h"
 #include "streams.h"
@@ -11,19 +12,26 @@
 namespace tessera::cuda_emulator {
 namespace {
 
-constexpr auto kGrace = std::chrono::milliseconds(20);  // without a new op, before anything runs unasked
+// Without a new op, before anything runs unasked; between polls of a task that has started.
+constexpr Clock::duration kGrace = std::chrono::milliseconds(20), kPollInterval = std::chrono::microseconds(50);
+
+// Ranks of one seed have different orders.
+unsigned seed_of_rank(unsigned seed) {
+  const std::string rank = mpi_rank();
+  return seed + 7919 * unsigned(rank.empty() ? 0 : std::atoi(rank.c_str()));
+}
 
 }  // namespace
 
 Random& random_order() {
-  static Random r(settings().seed);
+  static Random r(seed_of_rank(settings().seed));
   return r;
 }
 
 void set_order(StreamOrder streams, ThreadOrder threads, unsigned seed) {
   settings().streams = streams;
   settings().threads = threads;
-  random_order().start(seed);
+  random_order().start(seed_of_rank(seed));
 }
 
 Scheduler& scheduler() {
@@ -100,11 +108,11 @@ cudaError_t Scheduler::wait_event(CUstream_st* stream, const std::shared_ptr<Eve
 }
 
 void Scheduler::run() {
-  allow_device_access();
   Lock lock(mutex_);
   for (;;) {
     if (step(lock)) continue;
     const auto time = pause();
+    if (time > kPollInterval) protection().close();
     if (time == Clock::duration::max())
       work_.wait(lock);
     else
@@ -116,8 +124,7 @@ void Scheduler::run() {
 Clock::duration Scheduler::pause() const {
   auto time = Clock::duration::max();
   for (const CUstream_st* s : streams_)
-    if (!s->ops.empty())
-      time = std::min<Clock::duration>(time, std::chrono::microseconds(s->ops[0].started ? 50 : 2000));
+    if (!s->ops.empty()) time = std::min<Clock::duration>(time, s->ops[0].started ? kPollInterval : kGrace / 10);
   return time;
 }
 
@@ -166,6 +173,7 @@ bool Scheduler::step(Lock& lock) {
     }
     op.started = true;
     lock.unlock();
+    protection().open();
     const bool done = sticky_error() != cudaSuccess || op.poll();
     lock.lock();
     if (done) return finish(s);
@@ -217,7 +225,7 @@ cudaError_t Scheduler::synchronize_device(int device) {
   Lock lock(mutex_);
   const std::vector<CUstream_st*> all(streams_.begin(), streams_.end());
   for (CUstream_st* s : all)
-    if (streams_.contains(s) && s->device == device) wait_for(lock, s, s->issued);
+    if (streams_.contains(s) && (device == kAllDevices || s->device == device)) wait_for(lock, s, s->issued);
   return sticky_error();
 }
 

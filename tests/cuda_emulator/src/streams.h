@@ -73,6 +73,8 @@ struct CUevent_st {
 
 namespace tessera::cuda_emulator {
 
+constexpr int kAllDevices = -1;
+
 /// Runs what was enqueued, on one thread, in an order that the program allows and that is chosen to hurt: nothing runs
 /// before a host thread waits, polls, or has issued nothing for 20 ms (StreamOrder::kEager: at once).
 class Scheduler {

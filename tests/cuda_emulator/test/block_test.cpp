@@ -86,6 +86,23 @@ TEST_F(BlockTest, WarpOperationsGiveWhatAWarpGives) {
   }
 }
 
+TEST_F(BlockTest, LanesThatExchangeBySharedMemoryWantASyncwarp) {
+  for (int n = 0; n < kOrders; ++n) {
+    set_thread_order(n);
+    std::vector<float> values(64);
+    std::iota(values.begin(), values.end(), 0.0f);
+    const Buffer<float> x(values);
+    const Stream s;
+    ASSERT_CUDA(sum_neighbours(s, true, x, 64));
+    ASSERT_CUDA(cudaStreamSynchronize(s));
+    const std::vector<float> got = x.host();
+    for (int i = 0; i < 64; ++i) EXPECT_EQ(got[std::size_t(i)], float(i + (i ^ 1) + (i ^ 2)));
+    ASSERT_CUDA(sum_neighbours(s, false, x, 64));
+    EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
+    EXPECT_THAT(take_fault(), HasSubstr("shared memory"));
+  }
+}
+
 TEST_F(BlockTest, AtomicsOfSeveralBlocksAreNoRace) {
   std::vector<int> ids(1000);
   std::iota(ids.begin(), ids.end(), 0);

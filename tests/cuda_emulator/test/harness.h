@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <cuda_runtime.h>
 #include <string>
 #include <vector>
@@ -48,15 +50,26 @@ struct Buffer {
   std::size_t size;
 };
 
-/// Each test begins without a fault, in a random order.
+/// Each test begins without a fault, in a random order of its own: --gtest_repeat tries others.
 class EmulatorTest : public ::testing::Test {
  protected:
   EmulatorTest() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own: streams don't run on after a fork
-    set_order(StreamOrder::kRandom, ThreadOrder::kRandom);
+    set_order(StreamOrder::kRandom, ThreadOrder::kRandom, seed_);
     take_fault();
   }
-  ~EmulatorTest() override { EXPECT_EQ(take_fault(), ""); }
+  ~EmulatorTest() override {
+    EXPECT_EQ(take_fault(), "");
+    if (HasFailure()) std::printf("with seed %u of TESSERA_EMULATED_SEED\n", seed_);
+  }
+
+ private:
+  static unsigned next_seed() {
+    const char* first = std::getenv("TESSERA_EMULATED_SEED");
+    static unsigned seed = first == nullptr ? 1 : unsigned(std::atoi(first));
+    return seed++;
+  }
+  unsigned seed_ = next_seed();
 };
 
 }  // namespace tessera::cuda_emulator

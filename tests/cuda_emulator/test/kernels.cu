@@ -64,6 +64,22 @@ __global__ void __launch_bounds__(64) sum_rows_kernel(const float* __restrict__ 
   if (threadIdx.x == 0) sums[blockIdx.x] = kTimes * (partial[0] + partial[1]);
 }
 
+template <bool kSynchronised>
+__global__ void sum_neighbours_kernel(float* x) {
+  __shared__ float shared[256];
+  float* mine = shared + threadIdx.x / 32 * 32;
+  const unsigned lane = threadIdx.x % 32;
+  float& v = x[blockIdx.x * blockDim.x + threadIdx.x];
+  float sum = v;
+  for (unsigned bit = 1; bit <= 2; bit *= 2) {
+    mine[lane] = v;
+    if (kSynchronised) __syncwarp();
+    sum += mine[lane ^ bit];
+    if (kSynchronised) __syncwarp();
+  }
+  v = sum;
+}
+
 __global__ void warp_operations_kernel(int* out) {
   const int t = int(threadIdx.x), lane = t % 32;
   int* mine = out + t * 8;
@@ -140,6 +156,11 @@ cudaError_t sum_rows(cudaStream_t stream, const float* x, float* sums, int rows,
 
 cudaError_t sum_rows_twice(cudaStream_t stream, const float* x, float* sums, int rows, int cols) {
   return launch(stream, rows, 64, 0, sum_rows_kernel<2>, x, sums, cols);
+}
+
+cudaError_t sum_neighbours(cudaStream_t stream, bool synchronised, float* x, int n) {
+  return launch(stream, (n + 255) / 256, n < 256 ? n : 256, 0,
+                synchronised ? sum_neighbours_kernel<true> : sum_neighbours_kernel<false>, x);
 }
 
 cudaError_t warp_operations(cudaStream_t stream, int* out) {

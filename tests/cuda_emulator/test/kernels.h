@@ -34,6 +34,10 @@ cudaError_t sum_rows(cudaStream_t stream, const float* x, float* sums, int rows,
 /// Twice the sums, by a kernel that no other test launches.
 cudaError_t sum_rows_twice(cudaStream_t stream, const float* x, float* sums, int rows, int cols);
 
+/// x[i] = x[i] + x[i ^ 1] + x[i ^ 2], n a multiple of 32: neighbours of a warp exchange by shared memory, twice, with
+/// __syncwarp between or without.
+cudaError_t sum_neighbours(cudaStream_t stream, bool synchronised, float* x, int n);
+
 /// What shuffles, ballots and votes give: 8 ints for each of 64 threads.
 cudaError_t warp_operations(cudaStream_t stream, int* out);
 

@@ -89,6 +89,25 @@ TEST_F(MemoryTest, TheProgramMayNotTouchWhatNobodyAllocated) {
               "the program touched device memory");
 }
 
+TEST_F(MemoryTest, TheProgramMayNotTouchDeviceMemory) {
+  const Buffer<float> x(std::vector<float>(100, 1.0f));
+  EXPECT_EXIT(std::exit(static_cast<volatile float*>(x.data)[5] > 0), ::testing::ExitedWithCode(98),
+              "the program touched device memory");
+}
+
+TEST_F(MemoryTest, FreeingWaitsForTheMemorysDevice) {
+  set_order(StreamOrder::kLate, ThreadOrder::kRandom);
+  const Stream s;
+  {
+    const Buffer<float> x(100);
+    ASSERT_CUDA(scale(s, x, 2.0f, 100));
+    ASSERT_CUDA(cudaSetDevice(1));
+  }
+  ASSERT_CUDA(cudaSetDevice(0));
+  EXPECT_CUDA(cudaStreamSynchronize(s));
+  EXPECT_EQ(take_fault(), "");
+}
+
 TEST_F(MemoryTest, AHostHasEightCardsOnDifferentBuses) {
   int count = 0;
   ASSERT_CUDA(cudaGetDeviceCount(&count));

@@ -67,17 +67,26 @@ TEST_F(NcclTest, CollectivesGiveWhatTheirNamesSay) {
 }
 
 TEST_F(NcclTest, AGroupOfSendsAndReceivesIsAnExchange) {
+  constexpr std::size_t kCount = 10000;  // more than a ring holds; two messages to each rank
   const ncclComm_t comm = make_comm();
   const Stream s;
-  const Buffer<int> mine(std::vector<int>(std::size_t(size()), rank())), theirs(mine.size);
+  const Buffer<int> mine(std::vector<int>(kCount, rank())), again(std::vector<int>(kCount, 100 + rank()));
+  const Buffer<int> theirs(kCount * std::size_t(size())), theirs_again(kCount * std::size_t(size()));
   ASSERT_NCCL(ncclGroupStart());
   for (int r = 0; r < size(); ++r) {
-    ASSERT_NCCL(ncclSend(mine + r, 1, ncclInt32, r, comm, s));
-    ASSERT_NCCL(ncclRecv(theirs + r, 1, ncclInt32, r, comm, s));
+    const std::size_t at = kCount * std::size_t(r);
+    ASSERT_NCCL(ncclSend(mine, kCount, ncclInt32, r, comm, s));
+    ASSERT_NCCL(ncclSend(again, kCount, ncclInt32, r, comm, s));
+    ASSERT_NCCL(ncclRecv(theirs + at, kCount, ncclInt32, r, comm, s));
+    ASSERT_NCCL(ncclRecv(theirs_again + at, kCount, ncclInt32, r, comm, s));
   }
   ASSERT_NCCL(ncclGroupEnd());
   ASSERT_CUDA(cudaStreamSynchronize(s));
-  for (int r = 0; r < size(); ++r) EXPECT_EQ(theirs.host()[std::size_t(r)], r);
+  const std::vector<int> got = theirs.host(), got_again = theirs_again.host();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i], int(i / kCount));
+    ASSERT_EQ(got_again[i], 100 + int(i / kCount));
+  }
   ASSERT_NCCL(ncclCommDestroy(comm));
 }
 
@@ -115,7 +124,8 @@ TEST_F(NcclTest, WithoutBlockingACallIsInProgressAtFirst) {
 TEST_F(NcclTest, WindowsLieAtEqualOffsetsOfNcclsMemory) {
   const ncclComm_t comm = make_comm();
   char* memory = nullptr;
-  ASSERT_NCCL(ncclMemAlloc(reinterpret_cast<void**>(&memory), 3 * 4096));
+  ASSERT_NCCL(ncclMemAlloc(reinterpret_cast<void**>(&memory), 2 * 4096 + 100));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % NCCL_WIN_REQUIRED_ALIGNMENT, 0u);
   ncclWindow_t window;
   ASSERT_NCCL(ncclCommWindowRegister(comm, memory, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
   ASSERT_NCCL(ncclCommWindowDeregister(comm, window));
