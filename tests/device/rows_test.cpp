@@ -221,11 +221,18 @@ struct NormCase {
 };
 const std::vector<NormCase> kNorms{{{1, 1}, 1},   {{3, 8}, 1},    {{2, 5, 17}, 1},
                                    {{70, 33}, 1}, {{4, 3, 7}, 2}, {{40, 300}, 1}};
+// Around the sizes that a thread, a warp and a block hold.
+const std::vector<NormCase> kLongNorms{{{70, 32}, 1},     {{130, 31}, 1}, {{40, 64}, 1},  {{9, 256}, 1},
+                                       {{9, 257}, 1},     {{40, 512}, 1}, {{33, 768}, 1}, {{9, 1024}, 1},
+                                       {{9, 1025}, 1},    {{5, 2048}, 1}, {{5, 2052}, 1}, {{5, 4100}, 1},
+                                       {{5, 8, 1024}, 2}, {{5, 8193}, 1}, {{5, 8200}, 1}};
 
 Shape parameters_of(const NormCase& c) { return {c.shape.end() - c.axes, c.shape.end()}; }
 
 TEST(LayerNorm, EqualsTheOracleWithAndWithoutScaleAndCenter) {
-  for (const auto& n : kNorms)
+  auto norms = kNorms;
+  norms.insert(norms.end(), kLongNorms.begin(), kLongNorms.end());
+  for (const auto& n : norms)
     for (const bool scale : {false, true})
       for (const bool center : {false, true}) {
         auto x = random(n.shape, 1);
@@ -259,6 +266,45 @@ TEST(LayerNorm, EqualsTheOracleWithAndWithoutScaleAndCenter) {
         c.attributes.set("cols", cols);
         expect_kernel(c);
       }
+}
+
+TEST(LayerNorm, GradientsOfLongRowsFollowTheFormula) {
+  for (const auto& n : kLongNorms) {
+    const auto cols = elements(parameters_of(n)), rows = elements(n.shape) / cols;
+    const auto x = random(n.shape, 4), dy = random(n.shape, 5), gamma = random(parameters_of(n), 6, 0.5, 1.5);
+    const auto norm = reference::layer_norm(x, &gamma, nullptr, 1e-3, n.axes);
+    auto dx = reference::zeros(n.shape), dgamma = reference::zeros(gamma.shape), dbeta = reference::zeros(gamma.shape);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto xhat = [&](std::int64_t c) { return (x[r * cols + c] - norm.mean[r]) * norm.rstd[r]; };
+      double g = 0, g_xhat = 0;
+      for (std::int64_t c = 0; c < cols; ++c) {
+        g += gamma[c] * dy[r * cols + c];
+        g_xhat += gamma[c] * dy[r * cols + c] * xhat(c);
+        dgamma[c] += dy[r * cols + c] * xhat(c);
+        dbeta[c] += dy[r * cols + c];
+      }
+      const auto n_cols = static_cast<double>(cols);
+      for (std::int64_t c = 0; c < cols; ++c)
+        dx[r * cols + c] = norm.rstd[r] * (gamma[c] * dy[r * cols + c] - g / n_cols - xhat(c) * g_xhat / n_cols);
+    }
+    for (const std::string needs : {"xgb", "x", "gb"}) {
+      KernelCase c{.name = "layer_norm_backward",
+                   .inputs = {dy, x, norm.mean, norm.rstd, gamma},
+                   .attributes = {{"scale", true}, {"center", true}, {"axes", n.axes}, {"needs", needs}},
+                   .tolerance = 2e-6,
+                   .scale = 5};
+      for (const char letter : needs) c.expected.emplace_back(letter == 'x' ? dx : letter == 'g' ? dgamma : dbeta);
+      expect_kernel(c);
+    }
+  }
+}
+
+TEST(LayerNorm, GradientsOfNoRowsAreZero) {
+  const auto none = reference::zeros({0, 8});
+  expect_kernel({.name = "layer_norm_backward",
+                 .inputs = {none, none, reference::zeros({0}), reference::zeros({0})},
+                 .expected = {none, reference::zeros({8}), reference::zeros({8})},
+                 .attributes = {{"scale", false}, {"center", true}, {"needs", std::string("xgb")}}});
 }
 
 TEST(LayerNorm, GradientsEqualFiniteDifferences) {

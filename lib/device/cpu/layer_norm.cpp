@@ -1,9 +1,9 @@
-#include "device/cpu/layer_norm.h"
-
 #include <cmath>
 
+#include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"
+#include "device/norm_spec.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/layer_norm.cpp"
@@ -53,24 +53,8 @@ HWY_EXPORT(moments_row);
 HWY_EXPORT(deviation_row);
 HWY_EXPORT(normalise_row);
 
-NormSpec::NormSpec(const KernelSpec& spec, const TensorSpec& x, std::size_t parameters_at)
-    : scale(flag(spec.attributes, "scale")), center(flag(spec.attributes, "center")), parameters(parameters_at) {
-  const auto axes = spec.attributes.get_or<std::int64_t>("axes", 1);
-  require(spec, axes >= 1 && axes <= static_cast<std::int64_t>(x.shape.size()), "there are not so many dimensions");
-  rows = rows_of(x.shape, axes).rows;
-  cols = rows_of(x.shape, axes).cols;
-  global_cols = rows_of(global_of(x), axes).cols;
-}
-
 std::unique_ptr<Kernel> make_layer_norm(const KernelSpec& spec, Context& context) {
-  input(spec, 0);
-  const NormSpec norm(spec, spec.inputs[0], 1);
-  require_counts(spec, 1 + (norm.scale ? 1 : 0) + (norm.center ? 1 : 0), 3);
-  for (std::size_t k = 1; k < spec.inputs.size(); ++k)
-    require(spec, elements(input(spec, k)) == norm.cols, "gamma and beta have x's columns");
-  require_output(spec, 0, spec.inputs[0].shape);
-  for (std::size_t k = 1; k < 3; ++k)
-    require(spec, elements(output(spec, k)) == norm.rows, "mean and rstd have one number a row");
+  const auto norm = parse_layer_norm(spec, false);
   return kernel_of([norm, epsilon = number(spec.attributes, "epsilon"), threads = context.threads](const Args& args) {
     each_row(threads, norm.rows, norm.cols, [&](std::int64_t r) {
       const auto* x = args.in(0) + r * norm.cols;
@@ -89,10 +73,7 @@ std::unique_ptr<Kernel> make_layer_norm(const KernelSpec& spec, Context& context
 }
 
 std::unique_ptr<Kernel> make_row_moments(const KernelSpec& spec, Context& context) {
-  require_counts(spec, 1, 1);
-  input(spec, 0);
-  const NormSpec norm(spec, spec.inputs[0], 1);
-  require(spec, elements(output(spec, 0, DType::kF64)) == 2 * norm.rows, "sums have two numbers a row");
+  const auto norm = parse_row_moments(spec);
   return kernel_of([norm, threads = context.threads](const Args& args) {
     each_row(threads, norm.rows, norm.cols, [&](std::int64_t r) {
       HWY_DYNAMIC_DISPATCH(moments_row)(args.in(0) + r * norm.cols, norm.cols, args.out<double>(0) + 2 * r);
@@ -101,30 +82,20 @@ std::unique_ptr<Kernel> make_row_moments(const KernelSpec& spec, Context& contex
 }
 
 std::unique_ptr<Kernel> make_layer_norm_finish(const KernelSpec& spec, Context& context) {
-  input(spec, 0);
-  const NormSpec norm(spec, spec.inputs[0], 2);
-  require_counts(spec, 2 + (norm.scale ? 1 : 0) + (norm.center ? 1 : 0), 3);
-  require(spec, elements(input(spec, 1, DType::kF64)) == 2 * norm.rows, "sums have two numbers a row");
-  for (std::size_t k = 2; k < spec.inputs.size(); ++k)
-    require(spec, elements(input(spec, k)) == norm.cols, "gamma and beta have x's columns");
-  require_output(spec, 0, spec.inputs[0].shape);
-  for (std::size_t k = 1; k < 3; ++k)
-    require(spec, elements(output(spec, k)) == norm.rows, "mean and rstd have one number a row");
-  const auto cols = number_or(spec.attributes, "cols", static_cast<double>(norm.global_cols));
-  return kernel_of(
-      [norm, cols, epsilon = number(spec.attributes, "epsilon"), threads = context.threads](const Args& args) {
-        each_row(threads, norm.rows, norm.cols, [&](std::int64_t r) {
-          const auto* sums = args.in<double>(1) + 2 * r;
-          const auto mean = sums[0] / cols;
-          const auto variance = std::max(0.0, sums[1] / cols - mean * mean);
-          const auto rstd = static_cast<float>(1 / std::sqrt(variance + epsilon));
-          HWY_DYNAMIC_DISPATCH(normalise_row)
-          (args.in(0) + r * norm.cols, norm.gamma(args), norm.beta(args), args.out(0) + r * norm.cols, norm.cols,
-           static_cast<float>(mean), rstd);
-          args.out(1)[r] = static_cast<float>(mean);
-          args.out(2)[r] = rstd;
-        });
-      });
+  const auto norm = parse_layer_norm(spec, true);
+  return kernel_of([norm, epsilon = number(spec.attributes, "epsilon"), threads = context.threads](const Args& args) {
+    each_row(threads, norm.rows, norm.cols, [&](std::int64_t r) {
+      const auto* sums = args.in<double>(1) + 2 * r;
+      const auto mean = sums[0] / norm.all_cols;
+      const auto variance = std::max(0.0, sums[1] / norm.all_cols - mean * mean);
+      const auto rstd = static_cast<float>(1 / std::sqrt(variance + epsilon));
+      HWY_DYNAMIC_DISPATCH(normalise_row)
+      (args.in(0) + r * norm.cols, norm.gamma(args), norm.beta(args), args.out(0) + r * norm.cols, norm.cols,
+       static_cast<float>(mean), rstd);
+      args.out(1)[r] = static_cast<float>(mean);
+      args.out(2)[r] = rstd;
+    });
+  });
 }
 
 }  // namespace tessera::device::cpu

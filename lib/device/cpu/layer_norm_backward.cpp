@@ -1,8 +1,9 @@
 #include <cmath>
 
+#include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
-#include "device/cpu/layer_norm.h"
 #include "device/cpu/parallel.h"
+#include "device/norm_spec.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/layer_norm_backward.cpp"
@@ -74,30 +75,13 @@ std::int64_t blocks_of(std::int64_t rows) {
 /// order, in double; the blocks depend on the number of rows alone.
 class NormBackward final : public Kernel {
  public:
-  /// sums_at: the input with the row sums of all columns, where x's are split; 0 if they are whole.
-  NormBackward(const KernelSpec& spec, Context& context, std::size_t sums_at)
-      : norm_(spec, spec.inputs[1], sums_at > 0 ? sums_at + 1 : 4), sums_at_(sums_at), threads_(context.threads) {
-    const auto& needs = spec.attributes.get<std::string>("needs");
-    int outputs = 0;
-    for (const char c : needs) {
-      require(spec, c == 'x' || c == 'g' || c == 'b', "`needs` is made of x, g and b");
-      (c == 'x' ? dx_ : c == 'g' ? dgamma_ : dbeta_) = outputs++;
-    }
-    require_counts(spec, norm_.parameters + (norm_.scale ? 1 : 0), static_cast<std::size_t>(outputs));
-    require_input(spec, 1, input(spec, 0));
-    for (std::size_t k = 2; k < 4; ++k)
-      require(spec, elements(input(spec, k)) == norm_.rows, "mean and rstd have one number a row");
-    if (sums_at > 0)
-      require(spec, elements(input(spec, sums_at, DType::kF64)) == 2 * norm_.rows, "sums have two numbers a row");
-    if (norm_.scale) require(spec, elements(input(spec, norm_.parameters)) == norm_.cols, "gamma has x's columns");
-    if (dx_ >= 0) require_output(spec, dx_, spec.inputs[1].shape);
-    for (const int k : {dgamma_, dbeta_})
-      if (k >= 0) require(spec, elements(output(spec, k)) == norm_.cols, "dgamma and dbeta have x's columns");
-    cols_ = number_or(spec.attributes, "cols", static_cast<double>(norm_.global_cols));
-    accumulate_ = flag(spec.attributes, "accumulate");
-    blocks_ = blocks_of(norm_.rows);
-    partials_ = context.scratch.take<float>(layer_norm_backward_scratch(spec));
-  }
+  /// sums: input 4 are the row sums of all columns, where x's are split.
+  NormBackward(const KernelSpec& spec, Context& context, bool sums)
+      : spec_(parse_layer_norm_backward(spec, sums)),
+        sums_(sums),
+        threads_(context.threads),
+        blocks_(blocks_of(norm_.rows)),
+        partials_(context.scratch.take<float>(layer_norm_backward_scratch(spec))) {}
 
   void run(const void* const* inputs, void* const* outputs, const StepParams& params) override {
     const Args args{inputs, outputs, params};
@@ -105,39 +89,38 @@ class NormBackward final : public Kernel {
                  [&](std::int64_t first, std::int64_t last) {
                    for (auto b = first; b < last; ++b) run_block(args, b);
                  });
-    if (parameters()) add_blocks(args);
+    if (spec_.parameters()) add_blocks(args);
   }
 
  private:
-  bool parameters() const { return dgamma_ >= 0 || dbeta_ >= 0; }
   float* partial(std::int64_t block, int which) const { return partials_ + (2 * block + which) * norm_.cols; }
 
   void run_block(const Args& args, std::int64_t block) const {
     const auto n = norm_.cols;
-    if (parameters()) std::fill_n(partial(block, 0), 2 * n, 0.0F);
+    if (spec_.parameters()) std::fill_n(partial(block, 0), 2 * n, 0.0F);
     for (auto r = norm_.rows * block / blocks_; r < norm_.rows * (block + 1) / blocks_; ++r) {
       const auto *dy = args.in(0) + r * n, *x = args.in(1) + r * n, *gamma = norm_.gamma(args);
       const auto mean = args.in(2)[r], rstd = args.in(3)[r];
-      if (dx_ >= 0) {
+      if (spec_.dx >= 0) {
         double own[2];
         const double* sums = own;
-        if (sums_at_ > 0) {
-          sums = args.in<double>(static_cast<int>(sums_at_)) + 2 * r;
+        if (sums_) {
+          sums = args.in<double>(4) + 2 * r;
         } else {
           HWY_DYNAMIC_DISPATCH(norm_sums_row)(dy, x, gamma, n, mean, rstd, own);
         }
         HWY_DYNAMIC_DISPATCH(norm_dx_row)
-        (dy, x, gamma, args.out(dx_) + r * n, n, mean, rstd, static_cast<float>(sums[0] / cols_),
-         static_cast<float>(sums[1] / cols_));
+        (dy, x, gamma, args.out(spec_.dx) + r * n, n, mean, rstd, static_cast<float>(sums[0] / norm_.all_cols),
+         static_cast<float>(sums[1] / norm_.all_cols));
       }
-      if (parameters())
+      if (spec_.parameters())
         HWY_DYNAMIC_DISPATCH(norm_parameters_row)(dy, x, partial(block, 0), partial(block, 1), n, mean, rstd);
     }
   }
 
   void add_blocks(const Args& args) const {
-    const bool add = accumulate_ && args.params.micro_batch > 0;
-    for (const auto& [k, which] : {std::pair{dgamma_, 0}, std::pair{dbeta_, 1}}) {
+    const bool add = spec_.accumulate && args.params.micro_batch > 0;
+    for (const auto& [k, which] : {std::pair{spec_.dgamma, 0}, std::pair{spec_.dbeta, 1}}) {
       if (k < 0) continue;
       auto* y = args.out(k);
       for (std::int64_t c = 0; c < norm_.cols; ++c) {
@@ -148,42 +131,31 @@ class NormBackward final : public Kernel {
     }
   }
 
-  NormSpec norm_;
-  std::size_t sums_at_;
+  NormBackwardSpec spec_;
+  const NormSpec& norm_ = spec_.norm;
+  bool sums_;
   int threads_;
-  int dx_ = -1, dgamma_ = -1, dbeta_ = -1;
-  double cols_ = 1;
-  bool accumulate_ = false;
-  std::int64_t blocks_ = 1;
-  float* partials_ = nullptr;
+  std::int64_t blocks_;
+  float* partials_;
 };
 
 }  // namespace
 
 std::int64_t layer_norm_backward_scratch(const KernelSpec& spec) {
-  if (spec.attributes.get<std::string>("needs").find_first_of("gb") == std::string::npos) return 0;
-  const auto [rows, cols] = rows_of(input(spec, 1), spec.attributes.get_or<std::int64_t>("axes", 1));
+  const auto [rows, cols] = norm_partials(spec);
   return blocks_of(rows) * 2 * cols * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec& spec, Context& context) {
-  require(spec, spec.inputs.size() >= 4, "it reads dy, x, mean and rstd");
-  return std::make_unique<NormBackward>(spec, context, 0);
+  return std::make_unique<NormBackward>(spec, context, false);
 }
 
 std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec& spec, Context& context) {
-  require(spec, spec.inputs.size() >= 5, "it reads dy, x, mean, rstd and sums");
-  return std::make_unique<NormBackward>(spec, context, 4);
+  return std::make_unique<NormBackward>(spec, context, true);
 }
 
 std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec& spec, Context& context) {
-  require(spec, spec.inputs.size() >= 4, "it reads dy, x, mean and rstd");
-  const NormSpec norm(spec, spec.inputs[1], 4);
-  require_counts(spec, norm.scale ? 5 : 4, 1);
-  require_input(spec, 1, input(spec, 0));
-  for (std::size_t k = 2; k < 4; ++k)
-    require(spec, elements(input(spec, k)) == norm.rows, "mean and rstd have one number a row");
-  require(spec, elements(output(spec, 0, DType::kF64)) == 2 * norm.rows, "sums have two numbers a row");
+  const auto norm = parse_layer_norm_backward_sums(spec);
   return kernel_of([norm, threads = context.threads](const Args& args) {
     each_row(threads, norm.rows, norm.cols, [&](std::int64_t r) {
       const auto at = r * norm.cols;

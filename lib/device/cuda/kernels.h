@@ -21,6 +21,14 @@ std::unique_ptr<Kernel> make_row_sum_exp(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_softmax_finish(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_row_dot(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_softmax_backward_finish(const KernelSpec&, Context&, Stream);
+// layer_norm.cu
+std::unique_ptr<Kernel> make_layer_norm(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_row_moments(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_layer_norm_finish(const KernelSpec&, Context&, Stream);
+// layer_norm_backward.cu
+std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec&, Context&, Stream);
 // gradient.cu
 std::unique_ptr<Kernel> make_clip_by_norm(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_accumulate_gradient(const KernelSpec&, Context&, Stream);

@@ -67,6 +67,25 @@ __device__ void each_row(std::int64_t rows, F f) {
   }
 }
 
+/// Neighbours between memory and registers.
+template <int kWidth>
+__device__ void read_neighbours(const float* from, float* to) {
+  if constexpr (kWidth == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+  } else {
+    to[0] = *from;
+  }
+}
+template <int kWidth>
+__device__ void write_neighbours(float* to, const float* from) {
+  if constexpr (kWidth == 4) {
+    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
+  } else {
+    *to = from[0];
+  }
+}
+
 /// One row of one tensor or of two with the same shape, as its team sees it.
 template <class Layout, int kTensors>
 class Row {
@@ -84,6 +103,31 @@ class Row {
     }
   }
 
+  /// f(first column, values) for each kWidth neighbours of the thread.
+  template <class F>
+  __device__ void chunks(F f) const {
+    float x[kTensors][kWidth];
+    if constexpr (Layout::kHeld > 0) {
+#pragma unroll
+      for (int k = 0; k < Layout::kHeld; k += kWidth) {
+        const auto c = first() + k * Layout::kLanes;
+        if (c >= cols_) continue;
+#pragma unroll
+        for (int t = 0; t < kTensors; ++t)
+#pragma unroll
+          for (int j = 0; j < kWidth; ++j) x[t][j] = held_[t][k + j];
+        f(c, x);
+      }
+    } else {
+#pragma unroll 4
+      for (std::int64_t c = first(); c < cols_; c += kStep) {
+#pragma unroll
+        for (int t = 0; t < kTensors; ++t) read_neighbours<kWidth>(tensors_[t] + c, x[t]);
+        f(c, x);
+      }
+    }
+  }
+
   /// f(column, value...) for each of the thread's elements.
   template <class F>
   __device__ void each(F f) const {
@@ -97,12 +141,10 @@ class Row {
   template <class F>
   __device__ void store(float* y, F f) const {
     chunks([&](auto c, const float(&x)[kTensors][kWidth]) {
-      if constexpr (kWidth == 4) {
-        *reinterpret_cast<float4*>(y + c) =
-            make_float4(call(f, c, x, 0), call(f, c + 1, x, 1), call(f, c + 2, x, 2), call(f, c + 3, x, 3));
-      } else {
-        y[c] = call(f, c, x, 0);
-      }
+      float results[kWidth];
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) results[j] = call(f, c + j, x, j);
+      write_neighbours<kWidth>(y + c, results);
     });
   }
 
@@ -153,40 +195,7 @@ class Row {
 
   __device__ void load(std::int64_t c, int k) {
 #pragma unroll
-    for (int t = 0; t < kTensors; ++t) read(tensors_[t] + c, held_[t] + k);
-  }
-  static __device__ void read(const float* from, float* to) {
-    if constexpr (kWidth == 4) {
-      const float4 four = *reinterpret_cast<const float4*>(from);
-      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-    } else {
-      to[0] = *from;
-    }
-  }
-
-  /// f(first column, values) for each kWidth neighbours of the thread.
-  template <class F>
-  __device__ void chunks(F f) const {
-    float x[kTensors][kWidth];
-    if constexpr (Layout::kHeld > 0) {
-#pragma unroll
-      for (int k = 0; k < Layout::kHeld; k += kWidth) {
-        const auto c = first() + k * Layout::kLanes;
-        if (c >= cols_) continue;
-#pragma unroll
-        for (int t = 0; t < kTensors; ++t)
-#pragma unroll
-          for (int j = 0; j < kWidth; ++j) x[t][j] = held_[t][k + j];
-        f(c, x);
-      }
-    } else {
-#pragma unroll 4
-      for (std::int64_t c = first(); c < cols_; c += kStep) {
-#pragma unroll
-        for (int t = 0; t < kTensors; ++t) read(tensors_[t] + c, x[t]);
-        f(c, x);
-      }
-    }
+    for (int t = 0; t < kTensors; ++t) read_neighbours<kWidth>(tensors_[t] + c, held_[t] + k);
   }
 
   template <class F, class C>

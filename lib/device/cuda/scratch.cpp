@@ -4,18 +4,33 @@
 #include <map>
 #include <string_view>
 
+#include "device/norm_spec.h"
+
 namespace tessera::device::cuda {
 namespace {
+
+std::int64_t layer_norm_partials(const KernelSpec& spec) {
+  const auto rows = norm_partials(spec);
+  return layer_norm_blocks(rows) * 2 * rows.cols * static_cast<std::int64_t>(sizeof(float));
+}
 
 // Kernels that take none are absent.
 const std::map<std::string_view, std::int64_t (*)(const KernelSpec&)> kScratch = {
     {"matmul", [](const KernelSpec& spec) { return blas_workspace_bytes(parse_matmul(spec).shape); }},
+    {"layer_norm_backward", layer_norm_partials},
+    {"layer_norm_backward_finish", layer_norm_partials},
 };
 
 }  // namespace
 
 std::int64_t blas_workspace_bytes(const MatmulShape& shape) {
   return std::min<std::int64_t>(32 << 20, 16 * sizeof(float) * shape.m * shape.n);
+}
+
+std::int64_t layer_norm_blocks(const Rows& rows) {
+  const std::int64_t teams = rows.cols <= 32 ? 32 : rows.cols <= 1024 ? 8 : 1;  // of a block, a row each at a time
+  const std::int64_t most = rows.cols <= 256 ? 1056 : 264;  // eight or two for each of 132 processors
+  return std::min(most, (rows.rows + 4 * teams - 1) / (4 * teams));
 }
 
 std::int64_t scratch_bytes(const KernelSpec& spec) {

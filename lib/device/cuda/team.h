@@ -14,9 +14,11 @@ struct MaxSum {
 };
 
 /// Two sums.
-struct Two {
-  double a, b;
+template <class T>
+struct TwoOf {
+  T a, b;
 };
+using Two = TwoOf<double>;
 
 /// A number and where it stood.
 struct Place {
@@ -24,7 +26,10 @@ struct Place {
   std::int64_t index;
 };
 
-inline __device__ Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
+template <class T>
+__device__ TwoOf<T> operator+(const TwoOf<T>& x, const TwoOf<T>& y) {
+  return {x.a + y.a, x.b + y.b};
+}
 
 /// The larger of two; NaN if one is.
 inline __device__ float larger(float a, float b) { return a < b || b != b ? b : a; }
@@ -44,7 +49,8 @@ __device__ T from_lane(T v, int distance) {
 inline __device__ MaxSum from_lane(const MaxSum& v, int distance) {
   return {from_lane(v.max, distance), from_lane(v.sum, distance)};
 }
-inline __device__ Two from_lane(const Two& v, int distance) {
+template <class T>
+__device__ TwoOf<T> from_lane(const TwoOf<T>& v, int distance) {
   return {from_lane(v.a, distance), from_lane(v.b, distance)};
 }
 inline __device__ Place from_lane(const Place& v, int distance) {
