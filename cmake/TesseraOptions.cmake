@@ -22,7 +22,7 @@ target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/lib)
 set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TESSERA_WERROR}>:-Werror>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 warns of std::string + std::string (its bug 105651)
 target_compile_options(tessera_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${warnings}>
-  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra $<$<BOOL:${TESSERA_WERROR}>:--Werror=all-warnings>>)
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra $<$<BOOL:${TESSERA_WERROR}>:--Werror=all-warnings>>)
 # nvcc's front end does not take fmt's consteval constructors.
 target_compile_definitions(tessera_options INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1;FMT_CONSTEVAL=>")
 if(TESSERA_SANITIZE)

@@ -190,6 +190,10 @@ Device& device_with(int threads) {
   return threads == 1 ? *one : *two;
 }
 
+std::unique_ptr<Device> new_device() {
+  return on_gpu() ? cuda_backend().make_device({}) : make_cpu_device({.threads = 2});
+}
+
 bool on_gpu() {
   const char* device = std::getenv("TESSERA_TEST_DEVICE");
   return device != nullptr && std::string(device) == "cuda";

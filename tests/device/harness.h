@@ -55,6 +55,9 @@ bool on_gpu();
 /// The device under test with so many threads: made once.
 Device& device_with(int threads);
 
+/// Another one, for a test after which it is of no more use: what a GPU has found wrong stays.
+std::unique_ptr<Device> new_device();
+
 /// The numbers of rows and columns to try: below, at and above vector widths, tiles and blocks.
 const std::vector<std::int64_t>& odd_sizes();
 

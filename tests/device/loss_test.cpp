@@ -137,6 +137,49 @@ TEST(SparseCrossentropy, AndItsGradientEqualTheOracle) {
       }
 }
 
+/// Wider than a warp keeps, and than a block does, on a GPU.
+TEST(Crossentropies, OfWideRowsAndTheirGradientsEqualTheOracle) {
+  std::vector<std::int64_t> widths{33, 1025};
+  if (on_gpu()) widths.insert(widths.end(), {257, 2052, 8196});
+  for (const auto cols : widths)
+    for (const bool logits : {false, true}) {
+      const Attributes attributes{{"from_logits", logits}};
+      const LossOptions o{.logits = logits};
+      auto x = random({3, cols}, 1, logits ? -3 : 0.1, logits ? 3 : 1);
+      if (logits)
+        for (auto i = 2 * cols; i < 3 * cols; ++i) x[i] = static_cast<float>(x[i] + 1000);  // far larger than its loss
+      const auto dl = random({3}, 3), labels = random_integers({3}, 2, 0, cols);
+      auto one_hot = reference::zeros({3, cols}), dx = one_hot, lse = reference::zeros({3});
+      for (std::int64_t r = 0; r < 3; ++r) {
+        const auto label = static_cast<std::int64_t>(labels[r]);
+        one_hot[r * cols + label] = 1;
+        double sum = 0;
+        const auto largest = logits ? x[r * cols + label] : 0.0;
+        for (auto i = r * cols; i < (r + 1) * cols; ++i) sum += logits ? std::exp(x[i] - largest) : x[i];
+        lse[r] = largest + std::log(sum);
+        for (auto i = r * cols; i < (r + 1) * cols; ++i) {
+          dx[i] = logits ? dl[r] * std::exp(x[i] - largest) / sum : dl[r] / sum;
+          if (i == r * cols + label) dx[i] -= dl[r] * (logits ? 1 : 1 / x[i]);
+        }
+      }
+      const auto l = reference::sparse_crossentropy(x, labels, o);
+      expect_kernel(
+          {.name = "sparse_crossentropy", .inputs = {x, labels}, .expected = {l, lse}, .attributes = attributes});
+      expect_kernel(
+          {.name = "categorical_crossentropy", .inputs = {x, one_hot}, .expected = {l}, .attributes = attributes});
+      expect_kernel({.name = "categorical_crossentropy_backward",
+                     .inputs = {x, one_hot, dl},
+                     .expected = {dx},
+                     .attributes = attributes,
+                     .tolerance = 5e-6});
+      expect_kernel({.name = "sparse_crossentropy_backward",
+                     .inputs = {x, labels, lse, dl},
+                     .expected = {dx},
+                     .attributes = attributes,
+                     .tolerance = 1e-4});  // the log of the sum is kept in float
+    }
+}
+
 TEST(SparseCrossentropy, OfSplitClassesEqualsTheWhole) {
   const auto p = random({6, 20}, 1, -3, 3), dl = random({6}, 3);
   const auto labels = random_integers({6}, 2, 0, 20);
@@ -175,13 +218,17 @@ TEST(SparseCrossentropy, LabelOutOfRangeIsADataError) {
                  .expected = {reference::zeros({2}), reference::zeros({2})},
                  .attributes = {{"from_logits", true}}};
     try {
-      run_kernel(device_with(2), c);
+      run_kernel(*new_device(), c);
       FAIL();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::kData);
+      const std::string sentence(e.what());
+      EXPECT_NE(sentence.find("label " + std::to_string(static_cast<int>(label)) + " in row 1 "), std::string::npos)
+          << sentence;
+      EXPECT_TRUE(sentence.ends_with("none of the 3 classes")) << sentence;
     }
     c.attributes.set("ignore_class", static_cast<std::int64_t>(label));
-    EXPECT_NO_THROW(run_kernel(device_with(2), c));
+    EXPECT_NO_THROW(run_kernel(*new_device(), c));
   }
 }
 

@@ -1,5 +1,4 @@
-#include "device/cpu/crossentropy.h"
-
+#include "device/classes.h"
 #include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"

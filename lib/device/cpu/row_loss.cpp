@@ -1,6 +1,8 @@
+#include "device/classes.h"
 #include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"
+#include "device/row_loss_spec.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/row_loss.cpp"
@@ -8,21 +10,6 @@
 #include <hwy/highway.h>
 
 #include "device/cpu/vector-inl.h"
-
-#ifndef TESSERA_DEVICE_CPU_ROW_LOSS_ONCE
-#define TESSERA_DEVICE_CPU_ROW_LOSS_ONCE
-namespace tessera::device::cpu {
-
-enum class RowLoss : std::uint8_t { kMse, kMae, kHuber, kBinaryLogits, kBinaryProbabilities };
-
-struct RowLossOptions {
-  RowLoss kind = RowLoss::kMse;
-  float delta = 1;      // Huber
-  float smoothing = 0;  // binary: y (1 - s) + s / 2
-};
-
-}  // namespace tessera::device::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::device::cpu::HWY_NAMESPACE {
@@ -86,13 +73,11 @@ struct BinaryLogits {
   }
 };
 
-constexpr float kEpsilon = 1e-7F;  // Keras clips probabilities to [1e-7, 1 - 1e-7]
-
 struct BinaryProbabilities {
   template <class D, class V>
   static HWY_INLINE V value(D d, V p, V y, const RowLossOptions& o) {
     const auto one = hn::Set(d, 1.0F);
-    const auto q = hn::Min(hn::Set(d, 1 - kEpsilon), hn::Max(hn::Set(d, kEpsilon), p));
+    const auto q = hn::Min(hn::Set(d, kMostProbability), hn::Max(hn::Set(d, kLeastProbability), p));
     const auto t = smoothed(d, y, o);
     const auto sum = hn::MulAdd(t, hn::Log(d, q), hn::Mul(hn::Sub(one, t), hn::Log(d, hn::Sub(one, q))));
     return hn::IfThenElse(hn::IsNaN(p), p, hn::Neg(sum));
@@ -102,7 +87,7 @@ struct BinaryProbabilities {
     const auto one = hn::Set(d, 1.0F);
     const auto t = smoothed(d, y, o);
     const auto g = hn::Sub(hn::Div(hn::Sub(one, t), hn::Sub(one, p)), hn::Div(t, p));
-    const auto inside = hn::And(hn::Ge(p, hn::Set(d, kEpsilon)), hn::Le(p, hn::Set(d, 1 - kEpsilon)));
+    const auto inside = hn::And(hn::Ge(p, hn::Set(d, kLeastProbability)), hn::Le(p, hn::Set(d, kMostProbability)));
     return hn::IfThenElse(hn::IsNaN(p), p, hn::IfThenElseZero(inside, g));
   }
 };
@@ -163,43 +148,15 @@ namespace tessera::device::cpu {
 HWY_EXPORT(row_loss_value);
 HWY_EXPORT(row_loss_slope);
 
-namespace {
-
-RowLossOptions options_of(const KernelSpec& spec) {
-  const auto& a = spec.attributes;
-  const auto& name = a.get<std::string>("loss");
-  RowLossOptions o{.delta = static_cast<float>(number_or(a, "delta", 1)),
-                   .smoothing = static_cast<float>(number_or(a, "label_smoothing", 0))};
-  if (name == "mse") {
-    o.kind = RowLoss::kMse;
-  } else if (name == "mae") {
-    o.kind = RowLoss::kMae;
-  } else if (name == "huber") {
-    o.kind = RowLoss::kHuber;
-  } else {
-    require(spec, name == "binary_crossentropy", "there is no such loss");
-    o.kind = flag(a, "from_logits") ? RowLoss::kBinaryLogits : RowLoss::kBinaryProbabilities;
-  }
-  return o;
-}
-
-double denominator_of(const KernelSpec& spec) {
-  const auto global = global_of(spec.inputs[0]);
-  return number_or(spec.attributes, "denominator", global.empty() ? 1 : static_cast<double>(global.back()));
-}
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_row_loss(const KernelSpec& spec, Context& context) {
   require_counts(spec, 2, 1);
   const auto [rows, cols] = rows_of(input(spec, 0));
   require_input(spec, 1, spec.inputs[0].shape);
   require_output(spec, 0, leading(spec.inputs[0].shape));
-  return kernel_of([rows = rows, cols = cols, o = options_of(spec), scale = 1 / denominator_of(spec),
-                    threads = context.threads](const Args& args) {
+  return kernel_of([rows = rows, cols = cols, o = parse_row_loss(spec), threads = context.threads](const Args& args) {
     each_row(threads, rows, cols, [&](std::int64_t r) {
       args.out(0)[r] = static_cast<float>(
-          scale * HWY_DYNAMIC_DISPATCH(row_loss_value)(args.in(0) + r * cols, args.in(1) + r * cols, cols, o));
+          o.scale * HWY_DYNAMIC_DISPATCH(row_loss_value)(args.in(0) + r * cols, args.in(1) + r * cols, cols, o));
     });
   });
 }
@@ -210,10 +167,9 @@ std::unique_ptr<Kernel> make_row_loss_backward(const KernelSpec& spec, Context& 
   require_input(spec, 1, spec.inputs[0].shape);
   require_input(spec, 2, leading(spec.inputs[0].shape));
   require_output(spec, 0, spec.inputs[0].shape);
-  return kernel_of([rows = rows, cols = cols, o = options_of(spec), scale = 1 / denominator_of(spec),
-                    threads = context.threads](const Args& args) {
+  return kernel_of([rows = rows, cols = cols, o = parse_row_loss(spec), threads = context.threads](const Args& args) {
     each_row(threads, rows, cols, [&](std::int64_t r) {
-      const auto factor = static_cast<float>(scale * static_cast<double>(args.in(2)[r]));
+      const auto factor = static_cast<float>(o.scale * static_cast<double>(args.in(2)[r]));
       HWY_DYNAMIC_DISPATCH(row_loss_slope)
       (args.in(0) + r * cols, args.in(1) + r * cols, args.out(0) + r * cols, cols, factor, o);
     });

@@ -1,9 +1,7 @@
-#include <atomic>
 #include <cmath>
-#include <optional>
 
+#include "device/classes.h"
 #include "device/cpu/context.h"
-#include "device/cpu/crossentropy.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"
 
@@ -54,40 +52,10 @@ HWY_EXPORT(scaled_softmax);
 
 namespace {
 
-/// The labels' part of all these kernels: classes 0 .. classes - 1 of which [start, start + cols) are here, and one
-/// that may be ignored.
-struct Classes {
-  std::int64_t classes = 0, start = 0, cols = 0;
-  std::optional<std::int64_t> ignored;
-
-  Classes(const KernelSpec& spec, const TensorSpec& pred) {
-    require(spec, !pred.shape.empty(), "predictions have at least one dimension");
-    classes = global_of(pred).back();
-    start = start_of(pred).back();
-    cols = pred.shape.back();
-    if (spec.attributes.has("ignore_class")) ignored = spec.attributes.get<std::int64_t>("ignore_class");
-  }
-
-  bool ignore(std::int32_t label) const { return ignored && *ignored == label; }
-
-  /// Throws Error (data) for the first label that is no class.
-  void check(const std::int32_t* labels, std::int64_t rows) const {
-    for (std::int64_t r = 0; r < rows; ++r)
-      if ((labels[r] < 0 || labels[r] >= classes) && !ignore(labels[r]))
-        fail(ExitCode::kData, "label {} in row {} of this rank's part of the batch is none of the {} classes",
-             labels[r], r, classes);
-  }
-
-  /// Column of the label here, or -1.
-  std::int64_t column(std::int32_t label) const {
-    const auto c = label - start;
-    return c >= 0 && c < cols ? c : -1;
-  }
-};
-
-std::int64_t require_labels(const KernelSpec& spec, std::size_t k, std::int64_t rows) {
-  require(spec, elements(input(spec, k, DType::kI32)) == rows, "there should be one label a row");
-  return rows;
+/// Throws Error (data) for the first label that is no class.
+void check(const Classes& classes, const std::int32_t* labels, std::int64_t rows) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    if (!classes.known(labels[r])) throw Error(ExitCode::kData, classes.complaint(r, labels[r]));
 }
 
 }  // namespace
@@ -102,13 +70,13 @@ std::unique_ptr<Kernel> make_sparse_crossentropy(const KernelSpec& spec, Context
   return kernel_of([rows = rows, cols = cols, classes, logits = flag(spec.attributes, "from_logits"),
                     threads = context.threads](const Args& args) {
     const auto* labels = args.in<std::int32_t>(1);
-    classes.check(labels, rows);
+    check(classes, labels, rows);
     each_row(threads, rows, cols, [&](std::int64_t r) {
       const auto* x = args.in(0) + r * cols;
       const auto sum =
           logits ? HWY_DYNAMIC_DISPATCH(sparse_log_sum_exp)(x, cols) : HWY_DYNAMIC_DISPATCH(sparse_sum)(x, cols);
       args.out(1)[r] = static_cast<float>(logits ? sum : std::log(sum));
-      if (classes.ignore(labels[r])) {
+      if (classes.ignored.is(labels[r])) {
         args.out(0)[r] = 0;
       } else if (logits) {
         args.out(0)[r] = static_cast<float>(sum - static_cast<double>(x[labels[r]]));
@@ -135,7 +103,7 @@ std::unique_ptr<Kernel> make_sparse_crossentropy_backward(const KernelSpec& spec
       const auto* x = args.in(0) + r * cols;
       auto* dx = args.out(0) + r * cols;
       const auto dl = args.in(3)[r];
-      if (classes.ignore(labels[r])) {
+      if (classes.ignored.is(labels[r])) {
         std::fill_n(dx, cols, 0.0F);
       } else if (logits) {
         HWY_DYNAMIC_DISPATCH(scaled_softmax)(x, dx, cols, args.in(2)[r], dl);
@@ -160,10 +128,10 @@ std::unique_ptr<Kernel> make_row_sum_exp_picked(const KernelSpec& spec, Context&
   const Classes classes(spec, spec.inputs[0]);
   return kernel_of([rows = rows, cols = cols, classes, threads = context.threads](const Args& args) {
     const auto* labels = args.in<std::int32_t>(2);
-    classes.check(labels, rows);
+    check(classes, labels, rows);
     each_row(threads, rows, cols, [&](std::int64_t r) {
       const auto* x = args.in(0) + r * cols;
-      const auto c = classes.ignore(labels[r]) ? -1 : classes.column(labels[r]);
+      const auto c = classes.ignored.is(labels[r]) ? -1 : classes.column(labels[r]);
       args.out(0)[2 * r] = static_cast<float>(HWY_DYNAMIC_DISPATCH(sparse_sum_exp)(x, cols, args.in(1)[r]));
       args.out(0)[2 * r + 1] = c >= 0 ? x[c] : 0.0F;
     });
@@ -176,12 +144,10 @@ std::unique_ptr<Kernel> make_sparse_crossentropy_finish(const KernelSpec& spec, 
   require(spec, elements(input(spec, 1)) == 2 * rows, "sp has two numbers a row");
   require_labels(spec, 2, rows);
   for (std::size_t k = 0; k < 2; ++k) require(spec, elements(output(spec, k)) == rows, "outputs have one number a row");
-  std::optional<std::int64_t> ignored;
-  if (spec.attributes.has("ignore_class")) ignored = spec.attributes.get<std::int64_t>("ignore_class");
-  return kernel_of([rows, ignored](const Args& args) {
+  return kernel_of([rows, ignored = IgnoredClass(spec)](const Args& args) {
     for (std::int64_t r = 0; r < rows; ++r) {
       const auto lse = static_cast<double>(args.in(0)[r]) + std::log(static_cast<double>(args.in(1)[2 * r]));
-      const bool ignore = ignored && *ignored == args.in<std::int32_t>(2)[r];
+      const bool ignore = ignored.is(args.in<std::int32_t>(2)[r]);
       args.out(0)[r] = ignore ? 0.0F : static_cast<float>(lse - static_cast<double>(args.in(1)[2 * r + 1]));
       args.out(1)[r] = static_cast<float>(lse);
     }

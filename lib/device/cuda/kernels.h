@@ -29,6 +29,17 @@ std::unique_ptr<Kernel> make_layer_norm_finish(const KernelSpec&, Context&, Stre
 std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec&, Context&, Stream);
+// row_loss.cu
+std::unique_ptr<Kernel> make_row_loss(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_row_loss_backward(const KernelSpec&, Context&, Stream);
+// crossentropy.cu
+std::unique_ptr<Kernel> make_categorical_crossentropy(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_categorical_crossentropy_backward(const KernelSpec&, Context&, Stream);
+// sparse_crossentropy.cu
+std::unique_ptr<Kernel> make_sparse_crossentropy(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_sparse_crossentropy_backward(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_row_sum_exp_picked(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_sparse_crossentropy_finish(const KernelSpec&, Context&, Stream);
 // gradient.cu
 std::unique_ptr<Kernel> make_clip_by_norm(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_accumulate_gradient(const KernelSpec&, Context&, Stream);
