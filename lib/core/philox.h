@@ -12,8 +12,8 @@ std::uint64_t philox_key(std::uint64_t seed, std::string_view purpose, std::stri
 
 /// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 /// counter = (element index / 4, step); word = index % 4. The element index is row-major in the unpadded global tensor
-/// of the whole batch, so the bits depend on no mesh.
-inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t quad, std::uint64_t step) {
+/// of the whole batch, so the bits depend on no mesh. constexpr: kernels of a GPU call it too.
+constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t quad, std::uint64_t step) {
   std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
                                  static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)};
   auto k0 = static_cast<std::uint32_t>(key);
@@ -30,11 +30,11 @@ inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t quad
 }
 
 /// The 32 random bits of one element.
-inline std::uint32_t philox_bits(std::uint64_t key, std::uint64_t element, std::uint64_t step) {
+constexpr std::uint32_t philox_bits(std::uint64_t key, std::uint64_t element, std::uint64_t step) {
   return philox(key, element / 4, step)[element % 4];
 }
 
 /// [0, 1) from 32 bits, by the upper 24: exact in float32.
-inline float uniform_01(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
+constexpr float uniform_01(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
 
 }  // namespace tessera

@@ -1,9 +1,7 @@
 #include "device/cpu/reduce.h"
 
-#include <tuple>
-#include <vector>
-
 #include "device/cpu/kernels.h"
+#include "device/reduction.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/reduce.cpp"
@@ -18,18 +16,6 @@ namespace tessera::device::cpu {
 
 constexpr std::int64_t kColumnBlock = 256;   // columns of a task: sums stay in the first-level cache
 constexpr std::int64_t kPartialRows = 4096;  // rows that are added in float
-
-/// Offsets of a multi-index over some dimensions, counted through in row-major order.
-struct Walk {
-  std::vector<std::int64_t> sizes, strides;
-
-  std::int64_t count() const { return elements(sizes); }
-  std::int64_t offset(std::int64_t index) const {
-    std::int64_t sum = 0;
-    for (std::size_t d = sizes.size(); d-- > 1; index /= sizes[d]) sum += index % sizes[d] * strides[d];
-    return sizes.empty() ? 0 : sum + index * strides[0];
-  }
-};
 
 }  // namespace tessera::device::cpu
 #endif
@@ -80,47 +66,6 @@ HWY_EXPORT(row_sum_squares);
 HWY_EXPORT(column_sums);
 
 namespace {
-
-/// x's dimensions, neighbours of one kind merged: those that stay, those that are summed, and the last one apart.
-struct Reduction {
-  Walk kept, summed;
-  std::int64_t inner = 1;
-  bool inner_summed = true;
-};
-
-Reduction make_reduction(const KernelSpec& spec) {
-  const auto& shape = input(spec, 0);
-  std::vector<bool> summed(shape.size(), false);
-  for (const auto d : spec.attributes.get<std::vector<std::int64_t>>("dims")) {
-    require(spec, d >= 0 && d < static_cast<std::int64_t>(shape.size()) && !summed[d],
-            "a dimension to sum over is wrong");
-    summed[d] = true;
-  }
-  Shape result, with_ones;
-  std::vector<std::pair<std::int64_t, bool>> groups;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (!summed[d]) result.push_back(shape[d]);
-    with_ones.push_back(summed[d] ? 1 : shape[d]);
-    if (shape[d] == 1) continue;
-    if (!groups.empty() && groups.back().second == summed[d]) {
-      groups.back().first *= shape[d];
-    } else {
-      groups.emplace_back(shape[d], summed[d]);
-    }
-  }
-  require(spec, output(spec, 0) == result || output(spec, 0) == with_ones, "the result has another shape");
-  Reduction r;
-  if (groups.empty()) return r;
-  std::tie(r.inner, r.inner_summed) = groups.back();
-  groups.pop_back();
-  auto stride = r.inner;
-  for (auto g = groups.rbegin(); g != groups.rend(); stride *= g->first, ++g) {
-    auto& walk = g->second ? r.summed : r.kept;
-    walk.sizes.insert(walk.sizes.begin(), g->first);
-    walk.strides.insert(walk.strides.begin(), stride);
-  }
-  return r;
-}
 
 struct Target {
   double scale;
@@ -220,14 +165,14 @@ std::unique_ptr<Kernel> sum_columns(const Reduction& r, const Target& target, Co
 
 std::int64_t reduce_sum_scratch(const KernelSpec& spec) {
   if (elements(spec.inputs.at(0).shape) == elements(spec.outputs.at(0).shape)) return 0;
-  const auto r = make_reduction(spec);
+  const auto r = parse_reduction(spec);
   if (!r.inner_summed) return column_bytes(r);
   return r.kept.count() == 1 && r.summed.count() == 1 ? partials_bytes(r.inner) : 0;
 }
 
 std::unique_ptr<Kernel> make_reduce_sum(const KernelSpec& spec, Context& context) {
   require_counts(spec, 1, 1);
-  const auto reduction = make_reduction(spec);
+  const auto reduction = parse_reduction(spec);
   const Target target{number_or(spec.attributes, "scale", 1), flag(spec.attributes, "accumulate")};
   if (elements(spec.inputs[0].shape) == elements(spec.outputs[0].shape))
     return scale_elements(elements(spec.outputs[0].shape), target, context);

@@ -2,6 +2,7 @@
 
 #include "device/cpu/kernels.h"
 #include "device/cpu/reduce.h"
+#include "device/weighting.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/weighted_sum.cpp"
@@ -33,52 +34,20 @@ HWY_EXPORT(product_sum);
 
 namespace {
 
-/// What both directions share: losses l (b...) of which the first rows are real, one weight for every `each` of them.
-struct Weighting {
-  RowMask mask;
-  std::int64_t row = 1;   // elements of l in a row
-  std::int64_t each = 1;  // elements of l that share a weight
-  bool weights = false;
-  enum class Denominator : std::uint8_t { kRows, kInput, kOne } kind = Denominator::kOne;
-  double positions = 1;  // global elements a row
-  int weights_at = 1, denominator_at = 1;
-
-  Weighting(const KernelSpec& spec, const TensorSpec& losses) : mask(spec, losses) {
-    const auto& a = spec.attributes;
-    for (std::size_t d = 1; d < losses.shape.size(); ++d) {
-      row *= losses.shape[d];
-      positions *= static_cast<double>(global_of(losses)[d]);
-    }
-    weights = flag(a, "weights");
-    const auto name = a.get_or<std::string>("denominator", "one");
-    require(spec, name == "rows" || name == "input" || name == "one", "there is no such denominator");
-    kind = name == "rows" ? Denominator::kRows : name == "input" ? Denominator::kInput : Denominator::kOne;
-    denominator_at = weights ? 2 : 1;
-    require_counts(spec, denominator_at + (kind == Denominator::kInput ? 1 : 0), 1);
-    if (kind == Denominator::kInput)
-      require(spec, elements(input(spec, denominator_at, DType::kF64)) == 1, "the denominator is a scalar");
-    if (!weights) return;
-    const auto& w = input(spec, weights_at);
-    require(spec,
-            w.size() >= 1 && w.size() <= losses.shape.size() && std::equal(w.begin(), w.end(), losses.shape.begin()),
-            "the weights have the losses' first dimensions");
-    for (auto d = w.size(); d < losses.shape.size(); ++d) each *= losses.shape[d];
-  }
-
-  /// 1 / denominator; 0 where nothing counts.
-  double factor(const Args& args) const {
-    const double denominator = kind == Denominator::kRows    ? static_cast<double>(args.params.real_rows) * positions
-                               : kind == Denominator::kInput ? *args.in<double>(denominator_at)
+/// 1 / denominator; 0 where nothing counts.
+double factor(const Weighting& w, const Args& args) {
+  using Denominator = Weighting::Denominator;
+  const double denominator = w.kind == Denominator::kRows    ? static_cast<double>(args.params.real_rows) * w.positions
+                             : w.kind == Denominator::kInput ? *args.in<double>(w.denominator_at)
                                                              : 1.0;
-    return denominator == 0 ? 0.0 : 1 / denominator;
-  }
-};
+  return denominator == 0 ? 0.0 : 1 / denominator;
+}
 
 }  // namespace
 
 std::int64_t weighted_sum_scratch(const KernelSpec& spec) {
   const Weighting w(spec, spec.inputs.at(0));
-  const auto all = w.mask.rows * w.row;
+  const auto all = w.all();
   return std::max(partials_bytes(all), partials_bytes(all / std::max<std::int64_t>(w.each, 1), w.each));
 }
 
@@ -111,7 +80,7 @@ std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec, Context& conte
       });
     }
     const auto before = accumulate && args.params.micro_batch > 0 ? static_cast<double>(*args.out(0)) : 0.0;
-    *args.out(0) = static_cast<float>(before + sum * w.factor(args));
+    *args.out(0) = static_cast<float>(before + sum * factor(w, args));
   });
 }
 
@@ -120,14 +89,14 @@ std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec, Conte
   const Weighting w(spec, spec.outputs[0]);
   require(spec, elements(input(spec, 0)) == 1, "the cotangent is a scalar");
   return kernel_of([w, threads = context.threads](const Args& args) {
-    const auto real = w.mask.real(args.params) * w.row, all = w.mask.rows * w.row;
-    const auto factor = *args.in(0) * w.factor(args);
+    const auto real = w.mask.real(args.params) * w.row, all = w.all();
+    const auto slope = *args.in(0) * factor(w, args);
     const auto* weights = w.weights ? args.in(w.weights_at) : nullptr;
     auto* dl = args.out(0);
     parallel_for(threads, all, kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; ++i) {
         const double weight = i >= real ? 0.0 : weights == nullptr ? 1.0 : static_cast<double>(weights[i / w.each]);
-        dl[i] = i >= real ? 0.0F : static_cast<float>(factor * weight);
+        dl[i] = i >= real ? 0.0F : static_cast<float>(slope * weight);
       }
     });
   });

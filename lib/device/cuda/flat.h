@@ -36,7 +36,7 @@ inline LaunchShape flat_shape(std::int64_t n) {
 }
 
 template <typename... P>
-bool aligned_to_four(const P*... pointers) {
+__host__ __device__ bool aligned_to_four(const P*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) | ...) % 16) == 0;
 }
 

@@ -13,6 +13,10 @@ Factory find_factory(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_matmul(const KernelSpec&, Context&, Stream);
 // elementwise.cu
 std::unique_ptr<Kernel> make_elementwise(const KernelSpec&, Context&, Stream);
+// reduce.cu
+std::unique_ptr<Kernel> make_reduce_sum(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_add_n(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_sum_squares(const KernelSpec&, Context&, Stream);
 // softmax.cu
 std::unique_ptr<Kernel> make_softmax(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_softmax_backward(const KernelSpec&, Context&, Stream);
@@ -29,6 +33,8 @@ std::unique_ptr<Kernel> make_layer_norm_finish(const KernelSpec&, Context&, Stre
 std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec&, Context&, Stream);
+// dropout.cu
+std::unique_ptr<Kernel> make_dropout(const KernelSpec&, Context&, Stream);
 // row_loss.cu
 std::unique_ptr<Kernel> make_row_loss(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_row_loss_backward(const KernelSpec&, Context&, Stream);
@@ -40,6 +46,14 @@ std::unique_ptr<Kernel> make_sparse_crossentropy(const KernelSpec&, Context&, St
 std::unique_ptr<Kernel> make_sparse_crossentropy_backward(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_row_sum_exp_picked(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_sparse_crossentropy_finish(const KernelSpec&, Context&, Stream);
+// weighted_sum.cu
+std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_count_valid(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_sum_weights(const KernelSpec&, Context&, Stream);
+// metrics.cu
+std::unique_ptr<Kernel> make_match_rows(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_metric_accumulate(const KernelSpec&, Context&, Stream);
 // gradient.cu
 std::unique_ptr<Kernel> make_clip_by_norm(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_accumulate_gradient(const KernelSpec&, Context&, Stream);

@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "device/cuda/sum_cut.h"
 #include "device/norm_spec.h"
 
 namespace tessera::device::cuda {
@@ -14,11 +15,21 @@ std::int64_t layer_norm_partials(const KernelSpec& spec) {
   return layer_norm_blocks(rows) * 2 * rows.cols * static_cast<std::int64_t>(sizeof(float));
 }
 
+std::int64_t scalar_sum_scratch(const KernelSpec& spec) {
+  return sum_scratch(cut_sum(elements(spec.inputs.at(0).shape)), sizeof(double));
+}
+
 // Kernels that take none are absent.
 const std::map<std::string_view, std::int64_t (*)(const KernelSpec&)> kScratch = {
     {"matmul", [](const KernelSpec& spec) { return blas_workspace_bytes(parse_matmul(spec).shape); }},
+    {"reduce_sum", reduce_sum_scratch},
+    {"sum_squares", scalar_sum_scratch},
     {"layer_norm_backward", layer_norm_partials},
     {"layer_norm_backward_finish", layer_norm_partials},
+    {"weighted_sum", scalar_sum_scratch},
+    {"count_valid", scalar_sum_scratch},
+    {"sum_weights", scalar_sum_scratch},
+    {"metric_accumulate", [](const KernelSpec& spec) { return 2 * scalar_sum_scratch(spec); }},
 };
 
 }  // namespace
