@@ -260,10 +260,69 @@ TEST(Embedding, OfASplitTableGivesItsOwnRows) {
   }
 }
 
+TEST(Embedding, SumsAreOfFloatsInTheOrderOfTheIds) {
+  const auto ids = random_integers({2500}, 2, 0, 300);
+  const auto dy = random({2500, 3}, 3);
+  auto dtable = reference::zeros({300, 3});
+  for (std::int64_t i = 0; i < dy.size(); ++i) {
+    auto& sum = dtable[static_cast<std::int64_t>(ids[i / 3]) * 3 + i % 3];
+    sum = static_cast<float>(sum) + static_cast<float>(dy[i]);
+  }
+  expect_kernel({.name = "embedding_backward", .inputs = {ids, dy}, .expected = {dtable}, .tolerance = 0});
+}
+
+TEST(Embedding, SumsAllIdsOfARow) {
+  struct Case {
+    std::int64_t rows, count, cols;
+  };
+  // Few rows, so that each has many ids; rows beyond one and two bytes; more ids than a block sorts.
+  for (const auto& [rows, count, cols] : {Case{3, 1000, 8},
+                                          {1, 129, 5},
+                                          {1, 128, 4},
+                                          {1, 257, 1},
+                                          {255, 600, 4},
+                                          {256, 600, 4},
+                                          {1000, 4097, 6},
+                                          {70'000, 5000, 2},
+                                          {40, 300, 132}})
+    for (const std::int64_t micro_batch : {0, 1}) {
+      auto ids = random_integers({count}, 2, 0, rows);
+      for (std::int64_t k = 0; k < count; k += 3) ids[k] = ids[0];  // a frequent one
+      const auto dy = random({count, cols}, 3), before = random({rows, cols}, 4);
+      auto dtable = micro_batch > 0 ? before : reference::zeros({rows, cols});
+      for (std::int64_t k = 0; k < count; ++k)
+        for (std::int64_t c = 0; c < cols; ++c)
+          dtable[static_cast<std::int64_t>(ids[k]) * cols + c] += dy[k * cols + c];
+      for (const std::int64_t shift : {0, 1})
+        expect_kernel({.name = "embedding_backward",
+                       .inputs = {ids, dy},
+                       .expected = {dtable},
+                       .attributes = {{"accumulate", true}},
+                       .params = {.micro_batch = micro_batch},
+                       .scale = 30,
+                       .before = {before},
+                       .shift = shift});
+      const auto table = random({rows, cols}, 1);
+      expect_kernel({.name = "embedding", .inputs = {table, ids}, .expected = {reference::embedding(table, ids)}});
+    }
+}
+
+TEST(Embedding, GradientOfATablePartHasTheWholeTablesBits) {
+  const auto ids = random_integers({2000}, 2, 0, 7);
+  const auto dy = random({2000, 5}, 3);
+  const auto gradient = [&](std::int64_t start, std::int64_t rows) {
+    return run_kernel(device_with(1), {.name = "embedding_backward",
+                                       .inputs = {ids, dy},
+                                       .expected = {part_of(reference::zeros({7, 5}), {start, 0}, {rows, 5})}})[0];
+  };
+  const auto whole = gradient(0, 7), part = gradient(2, 4);
+  for (std::int64_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], whole[10 + i]) << i;
+}
+
 TEST(Embedding, IdOutsideTheTableIsADataErrorThatNamesIdAndRow) {
   const Tensor ids{{2, 2}, {0, 1, 2, 11}, DType::kI32};
   try {
-    run_kernel(device_with(2),
+    run_kernel(*new_device(),
                {.name = "embedding", .inputs = {random({11, 3}, 1), ids}, .expected = {reference::zeros({2, 2, 3})}});
     FAIL();
   } catch (const Error& e) {

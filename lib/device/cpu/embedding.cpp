@@ -5,47 +5,31 @@
 #include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"
+#include "device/table_part.h"
 
 namespace tessera::device::cpu {
 namespace {
 
-/// A part of the table: rows [start, start + rows) of `global`.
-struct Table {
-  std::int64_t start = 0, rows = 0, global = 0, cols = 0;
-
-  Table(const KernelSpec& spec, const TensorSpec& table) {
-    require(spec, table.shape.size() == 2 && table.dtype == DType::kF32, "the table is a matrix of f32");
-    start = start_of(table)[0];
-    rows = table.shape[0];
-    cols = table.shape[1];
-    global = global_of(table)[0];
-  }
-
-  /// Own row of an id, or -1.
-  std::int64_t row(std::int32_t id) const {
-    const auto r = id - start;
-    return r >= 0 && r < rows ? r : -1;
-  }
-};
+/// Own row of an id, or -1.
+std::int64_t row_of(const TablePart& part, std::int32_t id) {
+  const auto r = id - part.start;
+  return r >= 0 && r < part.rows ? r : -1;
+}
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec, Context& context) {
   require_counts(spec, 2, 1);
-  input(spec, 0);
-  const Table table(spec, spec.inputs[0]);
-  auto shape = input(spec, 1, DType::kI32);
-  const auto ids = elements(shape);
-  const auto ids_a_row = shape.empty() || shape[0] == 0 ? 1 : ids / shape[0];
-  shape.push_back(table.cols);
-  require_output(spec, 0, shape);
+  const auto table = table_part(spec, spec.inputs[0]);
+  const auto lookups = require_lookups(spec, table, spec.inputs[1], spec.outputs[0]);
+  const auto ids = lookups.count;
   return kernel_of([=, threads = context.threads](const Args& args) {
     const auto* id = args.in<std::int32_t>(1);
     std::atomic<std::int64_t> wrong{ids};  // the first id outside the table
     parallel_for(threads, ids, row_grain(table.cols), [&](std::int64_t begin, std::int64_t end) {
       for (auto k = begin; k < end; ++k) {
         auto* y = args.out(0) + k * table.cols;
-        if (const auto r = table.row(id[k]); r >= 0) {
+        if (const auto r = row_of(table, id[k]); r >= 0) {
           std::copy_n(args.in(0) + r * table.cols, table.cols, y);
           continue;
         }
@@ -55,9 +39,7 @@ std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec, Context& context)
         }
       }
     });
-    if (const auto k = wrong.load(); k < ids)
-      fail(ExitCode::kData, "id {} in row {} of this rank's part of the batch is outside the embedding's {} rows",
-           id[k], k / ids_a_row, table.global);
+    if (const auto k = wrong.load(); k < ids) throw Error(ExitCode::kData, complaint(table, lookups, k, id[k]));
   });
 }
 
@@ -65,12 +47,8 @@ std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec, Context& context)
 // of the ids, whatever the number of threads.
 std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec, Context& context) {
   require_counts(spec, 2, 1);
-  output(spec, 0);
-  const Table table(spec, spec.outputs[0]);
-  auto shape = input(spec, 0, DType::kI32);
-  const auto ids = elements(shape);
-  shape.push_back(table.cols);
-  require_input(spec, 1, shape);
+  const auto table = table_part(spec, spec.outputs[0]);
+  const auto ids = require_lookups(spec, table, spec.inputs[0], spec.inputs[1]).count;
   return kernel_of([=, accumulate = flag(spec.attributes, "accumulate"), threads = context.threads](const Args& args) {
     const auto* id = args.in<std::int32_t>(0);
     const auto* dy = args.in(1);
@@ -81,7 +59,7 @@ std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec, Context&
     const auto parts = std::clamp<std::int64_t>(ids * table.cols / kGrain, 1, threads);
     parallel_for(threads, parts, 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t k = 0; k < ids; ++k) {
-        const auto r = table.row(id[k]);
+        const auto r = row_of(table, id[k]);
         if (r < 0 || r % parts < first || r % parts >= last) continue;
         auto* to = dtable + r * table.cols;
         const auto* from = dy + k * table.cols;

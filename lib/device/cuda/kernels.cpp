@@ -28,6 +28,8 @@ const std::map<std::string_view, Factory> kKernels = {
     {"layer_norm_backward", make_layer_norm_backward},
     {"layer_norm_backward_sums", make_layer_norm_backward_sums},
     {"layer_norm_backward_finish", make_layer_norm_backward_finish},
+    {"embedding", make_embedding},
+    {"embedding_backward", make_embedding_backward},
     {"dropout", make_dropout},
     {"row_loss", make_row_loss},
     {"row_loss_backward", make_row_loss_backward},

@@ -33,6 +33,9 @@ std::unique_ptr<Kernel> make_layer_norm_finish(const KernelSpec&, Context&, Stre
 std::unique_ptr<Kernel> make_layer_norm_backward(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_layer_norm_backward_sums(const KernelSpec&, Context&, Stream);
 std::unique_ptr<Kernel> make_layer_norm_backward_finish(const KernelSpec&, Context&, Stream);
+// embedding.cu
+std::unique_ptr<Kernel> make_embedding(const KernelSpec&, Context&, Stream);
+std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec&, Context&, Stream);
 // dropout.cu
 std::unique_ptr<Kernel> make_dropout(const KernelSpec&, Context&, Stream);
 // row_loss.cu

@@ -19,6 +19,10 @@ std::int64_t scalar_sum_scratch(const KernelSpec& spec) {
   return sum_scratch(cut_sum(elements(spec.inputs.at(0).shape)), sizeof(double));
 }
 
+std::int64_t embedding_memory(const KernelSpec& spec) {
+  return EmbeddingScratch(elements(input(spec, 0, DType::kI32)), table_part(spec, spec.outputs.at(0))).bytes;
+}
+
 // Kernels that take none are absent.
 const std::map<std::string_view, std::int64_t (*)(const KernelSpec&)> kScratch = {
     {"matmul", [](const KernelSpec& spec) { return blas_workspace_bytes(parse_matmul(spec).shape); }},
@@ -26,6 +30,7 @@ const std::map<std::string_view, std::int64_t (*)(const KernelSpec&)> kScratch =
     {"sum_squares", scalar_sum_scratch},
     {"layer_norm_backward", layer_norm_partials},
     {"layer_norm_backward_finish", layer_norm_partials},
+    {"embedding_backward", embedding_memory},
     {"weighted_sum", scalar_sum_scratch},
     {"count_valid", scalar_sum_scratch},
     {"sum_weights", scalar_sum_scratch},
@@ -42,6 +47,21 @@ std::int64_t layer_norm_blocks(const Rows& rows) {
   const std::int64_t teams = rows.cols <= 32 ? 32 : rows.cols <= 1024 ? 8 : 1;  // of a block, a row each at a time
   const std::int64_t most = rows.cols <= 256 ? 1056 : 264;  // eight or two for each of 132 processors
   return std::min(most, (rows.rows + 4 * teams - 1) / (4 * teams));
+}
+
+EmbeddingScratch::EmbeddingScratch(std::int64_t ids, const TablePart& part)
+    : tiles((ids + kSortTile - 1) / kSortTile), bytes(0) {
+  const auto place = [this](std::int64_t numbers) {
+    const auto at = bytes;
+    bytes += (numbers * 4 + 255) / 256 * 256;
+    return at;
+  };
+  order[0] = place(ids);
+  order[1] = place(ids);
+  counts = place(kSortBins * tiles);
+  first = place(part.rows);
+  last = place(part.rows);
+  pieces = place((ids / kPiece + 1) * part.cols);
 }
 
 std::int64_t scratch_bytes(const KernelSpec& spec) {

@@ -4,6 +4,7 @@
 
 #include "device/matmul_spec.h"
 #include "device/operands.h"
+#include "device/table_part.h"
 
 // What a kernel takes of the scratch, and the cuts that this follows from. Needs no CUDA: a plan is made where none is.
 namespace tessera::device::cuda {
@@ -14,6 +15,21 @@ std::int64_t blas_workspace_bytes(const MatmulShape& shape);
 
 /// Blocks of layer_norm_backward and its finish, of which each leaves a row of partial sums of dgamma and of dbeta.
 std::int64_t layer_norm_blocks(const Rows& rows);
+
+/// Digits of the sort of an embedding's positions are below kSortBins, a block sorts kSortTile of at most kMostSorted;
+/// contributions to a row of the table are added in pieces of kPiece.
+inline constexpr int kSortBins = 256, kSortTile = 2048, kMostSorted = 1 << 30, kPiece = 128;
+
+/// Working memory of embedding_backward: bytes from its begin.
+struct EmbeddingScratch {
+  std::int64_t tiles;             // of the sort
+  std::int64_t order[2], counts;  // i32 (ids) and (bins, tiles)
+  std::int64_t first, last;       // i32 (rows)
+  std::int64_t pieces;            // f32 (ids / kPiece + 1, cols)
+  std::int64_t bytes;
+
+  EmbeddingScratch(std::int64_t ids, const TablePart& part);
+};
 
 /// Bytes of the scratch that the kernel takes.
 std::int64_t scratch_bytes(const KernelSpec& spec);
