@@ -69,13 +69,15 @@ TEST(RowLoss, OfProbabilitiesAtTheEndsIsClippedAndPassesNoGradient) {
 }
 
 TEST(RowLoss, OfASplitDimensionIsItsPartOfTheMean) {
-  const auto p = random({4, 6}, 1), y = random({4, 6}, 2);
-  auto l = reference::row_loss("mse", p, y);
-  for (auto& v : l.data) v *= 0.25;
-  expect_kernel({.name = "row_loss",
-                 .inputs = {p, y},
-                 .expected = {l},
-                 .attributes = {{"loss", std::string("mse")}, {"denominator", std::int64_t{24}}}});
+  for (const std::int64_t cols : {6, 1025, 1028}) {
+    const auto p = random({4, cols}, 1), y = random({4, cols}, 2);
+    auto l = reference::row_loss("mse", p, y);
+    for (auto& v : l.data) v *= 0.25;
+    expect_kernel({.name = "row_loss",
+                   .inputs = {p, y},
+                   .expected = {l},
+                   .attributes = {{"loss", std::string("mse")}, {"denominator", 4 * cols}}});
+  }
 }
 
 TEST(CategoricalCrossentropy, AndItsGradientEqualTheOracle) {
@@ -279,6 +281,39 @@ TEST(WeightedSum, AndItsGradientLeavePaddedRowsOut) {
           c.expected = {Operand(dl, global, start)};
           expect_kernel(c);
         }
+}
+
+/// More than one block of a GPU adds.
+TEST(RealRows, OfManyElementsAreSummed) {
+  const Shape shape{9, 3000}, global{20, 3000}, start{9, 0};
+  const auto l = random(shape, 1), w = random(shape, 2, 0.5, 1.5), labels = random_integers(shape, 3, 0, 4);
+  for (const std::int64_t real : {0, 1, 8, 9}) {
+    double sum = 0, weights = 0, counted = 0, weights_counted = 0;
+    for (std::int64_t i = 0; i < real * 3000; ++i) {
+      sum += l[i] * w[i];
+      weights += w[i];
+      counted += labels[i] == 2 ? 0 : 1;
+      weights_counted += labels[i] == 2 ? 0 : w[i];
+    }
+    const auto expect = [&](const std::string& name, const std::vector<Operand>& inputs, const Tensor& expected,
+                            const Attributes& attributes) {
+      KernelCase c{.name = name,
+                   .inputs = inputs,
+                   .expected = {expected},
+                   .attributes = attributes,
+                   .params = {.real_rows = 9 + real},
+                   .scale = 10,
+                   .before = {reference::zeros(expected.shape, expected.dtype)}};
+      for (auto& o : c.inputs) o.global = global, o.start = start;
+      expect_kernel(c);
+    };
+    const Attributes ignore{{"ignore_class", std::int64_t{2}}};
+    expect("weighted_sum", {l, w}, Tensor{{}, {sum}}, {{"weights", true}});
+    expect("metric_accumulate", {l, w}, Tensor{{2}, {sum, weights}, DType::kF64}, {});
+    expect("count_valid", {labels}, Tensor{{}, {counted}, DType::kF64}, ignore);
+    expect("sum_weights", {w}, Tensor{{}, {weights}, DType::kF64}, {});
+    expect("sum_weights", {w, labels}, Tensor{{}, {weights_counted}, DType::kF64}, ignore);
+  }
 }
 
 TEST(WeightedSum, OfNaNInAPaddedRowIsFinite) {

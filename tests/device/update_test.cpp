@@ -170,6 +170,43 @@ TEST(MatchRows, KnowsTheThreeKindsOfAccuracy) {
   expect("categorical", Tensor{{3, 2}, {1, 0, 1, 0, 0.5, 0.5}}, {1, 0, 1});
 }
 
+/// As std::max_element finds it: the first of several, and a NaN only where it is the first number of all.
+TEST(MatchRows, FindTheFirstLargestOfRowsOfAllWidths) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  for (const std::int64_t cols : {5, 33, 257, 1028, 2049}) {
+    auto p = reference::random({7, cols}, 1);
+    p[cols - 1] = p[cols - 3] = 2;
+    p[cols + 1] = nan, p[cols + 4] = 2;
+    p[2 * cols] = nan;
+    for (std::int64_t c = 0; c < cols; ++c) p[3 * cols + c] = -inf;
+    p[4 * cols + cols / 2] = inf;
+    p[5 * cols] = p[6 * cols - 1] = 3;
+    std::vector<double> right{static_cast<double>(cols - 3), 4, 0, 0, static_cast<double>(cols / 2), 0, 0};
+    right[6] =
+        static_cast<double>(std::max_element(p.data.begin() + 6 * cols, p.data.end()) - p.data.begin() - 6 * cols);
+    auto one_hot = reference::zeros({7, cols}), above = one_hot;
+    for (std::int64_t r = 0; r < 7; ++r) one_hot[r * cols + static_cast<std::int64_t>(right[r])] = 1;
+    for (std::int64_t i = 0; i < p.size(); ++i) above[i] = p[i] > 0.25 ? 1 : 0;
+    const Tensor hits{{7}, std::vector<double>(7, 1)};
+    const auto expect = [&](const std::string& kind, const Tensor& target) {
+      expect_kernel({.name = "match_rows",
+                     .inputs = {p, target},
+                     .expected = {hits},
+                     .attributes = {{"kind", kind}, {"threshold", 0.25}},
+                     .tolerance = 0});
+    };
+    expect("sparse", Tensor{{7}, right, DType::kI32});
+    expect("categorical", one_hot);
+    expect("binary", above);
+    auto wrong = right;
+    for (auto& label : wrong) label = label == 0 ? 1 : 0;
+    expect_kernel({.name = "match_rows",
+                   .inputs = {p, Tensor{{7}, wrong}},
+                   .expected = {reference::zeros({7})},
+                   .attributes = {{"kind", std::string("sparse")}}});
+  }
+}
+
 TEST(MetricState, AddsRealRowsWithTheirWeights) {
   const auto v = random({5}, 1), w = random({5}, 2, 0.5, 1.5);
   for (const bool weights : {false, true}) {

@@ -8,16 +8,16 @@ namespace {
 
 /// Column of the largest number, the first of several; x: the row's begin. A NaN there wins, others lose.
 template <class Layout>
-__device__ std::int64_t arg_max(const Row<Layout, 1>& row, const float* x) {
+__device__ std::int32_t arg_max(const Row<Layout, 1>& row, const float* x) {
   Place best{x[0], 0};
   row.each([&](auto c, float v) {
-    if (v > best.value) best = {v, c};
+    if (v > best.value) best = {v, static_cast<std::int32_t>(c)};
   });
   return team_reduce<Layout::kLanes>(best,
                                      [](const Place& a, const Place& b) {
-                                       return a.value < b.value || (a.value == b.value && b.index < a.index) ? b : a;
+                                       return a.value < b.value || (a.value == b.value && b.column < a.column) ? b : a;
                                      })
-      .index;
+      .column;
 }
 
 template <class Layout, class Target>
@@ -91,6 +91,7 @@ std::unique_ptr<Kernel> make_match_rows(const KernelSpec& spec, Context& context
           "the targets do not fit");
   require(spec, kind != Match::kCategorical || !integers, "categorical targets are f32");
   require(spec, rows.cols > 0 || rows.rows == 0, "a row without columns has no prediction");
+  require(spec, rows.cols <= INT32_MAX, "a row has too many columns");
   const auto threshold = static_cast<float>(number_or(spec.attributes, "threshold", 0.5));
   return integers ? match_kernel<std::int32_t>(context, stream, kind, rows, threshold)
                   : match_kernel<float>(context, stream, kind, rows, threshold);

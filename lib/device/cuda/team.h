@@ -20,10 +20,10 @@ struct TwoOf {
 };
 using Two = TwoOf<double>;
 
-/// A number and where it stood.
+/// A number and the column where it stood.
 struct Place {
   float value;
-  std::int64_t index;
+  std::int32_t column;
 };
 
 template <class T>
@@ -54,7 +54,7 @@ __device__ TwoOf<T> from_lane(const TwoOf<T>& v, int distance) {
   return {from_lane(v.a, distance), from_lane(v.b, distance)};
 }
 inline __device__ Place from_lane(const Place& v, int distance) {
-  return {from_lane(v.value, distance), from_lane(v.index, distance)};
+  return {from_lane(v.value, distance), from_lane(v.column, distance)};
 }
 
 /// f is commutative to the bit.
