@@ -1,5 +1,5 @@
-// The functions that g++ -fsanitize=thread calls at each load and store, and those of -fsanitize=alignment, instead of
-// the ones of libtsan and libubsan.
+// The functions that g++ -fsanitize=thread calls at each load and store, and those for undefined behaviour of
+// -fsanitize=alignment, bounds, ..., instead of the ones of libtsan and libubsan.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,21 +12,32 @@
 namespace tessera::cuda_emulator {
 namespace {
 
-/// What g++ tells of an access through a pointer that its type's alignment forbids.
-struct MisalignedAccess {
+/// How g++ begins what it tells of undefined behaviour.
+struct Place {
   const char* file;
   std::uint32_t line, column;
+};
+
+/// Of an access through a pointer that its type's alignment forbids.
+struct MisalignedAccess {
+  Place place;
   const void* type;
   std::uint8_t log_alignment, kind;
 };
 
-void report(const MisalignedAccess& access, std::uintptr_t address) {
-  const std::string file = access.file;
-  const std::string what = "misaligned access: an address " + std::to_string(address % (1u << access.log_alignment)) +
-                           " bytes past a multiple of " + std::to_string(1u << access.log_alignment) + " at " +
-                           file.substr(file.rfind('/') + 1) + ":" + std::to_string(access.line);
-  if (this_thread.in_kernel) kernel_fault(what);
-  misuse(what);
+void report(const std::string& what, const void* data) {
+  const Place& place = *static_cast<const Place*>(data);
+  const std::string file = place.file;
+  const std::string sentence = what + " at " + file.substr(file.rfind('/') + 1) + ":" + std::to_string(place.line);
+  if (this_thread.in_kernel) kernel_fault(sentence);
+  misuse(sentence);
+}
+
+void report_misaligned(const void* data, std::uintptr_t address) {
+  const std::uint32_t alignment = 1u << static_cast<const MisalignedAccess*>(data)->log_alignment;
+  report("misaligned access: an address " + std::to_string(address % alignment) + " bytes past a multiple of " +
+             std::to_string(alignment),
+         data);
 }
 
 }  // namespace
@@ -34,6 +45,8 @@ void report(const MisalignedAccess& access, std::uintptr_t address) {
 
 using tessera::cuda_emulator::AccessKind;
 using tessera::cuda_emulator::check_access;
+using tessera::cuda_emulator::report;
+using tessera::cuda_emulator::report_misaligned;
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,bugprone-macro-parentheses): g++'s names
 extern "C" {
@@ -86,9 +99,19 @@ ATOMICS(64, std::uint64_t)
 #undef FETCH
 void __tsan_atomic_thread_fence(int) {}
 
-void __ubsan_handle_type_mismatch_v1(void* access, std::uintptr_t address) {
-  tessera::cuda_emulator::report(*static_cast<tessera::cuda_emulator::MisalignedAccess*>(access), address);
+void __ubsan_handle_type_mismatch_v1(void* data, std::uintptr_t address) { report_misaligned(data, address); }
+void __ubsan_handle_out_of_bounds(void* data, std::uintptr_t) { report("index out of an array's bounds", data); }
+void __ubsan_handle_shift_out_of_bounds(void* data, std::uintptr_t, std::uintptr_t) {
+  report("shift by more than the bits there are", data);
 }
+void __ubsan_handle_divrem_overflow(void* data, std::uintptr_t, std::uintptr_t) { report("division by zero", data); }
+#define OVERFLOW(OP) \
+  void __ubsan_handle_##OP##_overflow(void* data, std::uintptr_t, std::uintptr_t) { report("integer overflow", data); }
+OVERFLOW(add)
+OVERFLOW(sub)
+OVERFLOW(mul)
+#undef OVERFLOW
+void __ubsan_handle_negate_overflow(void* data, std::uintptr_t) { report("integer overflow", data); }
 
 }  // extern "C"
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming,bugprone-macro-parentheses)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <memory>
 #include <nccl.h>
 #include <unistd.h>
 
@@ -62,8 +63,9 @@ std::pair<int, int> size_and_rank(const Communicator& c) {
   return {size, rank};
 }
 
-struct Window {
+struct Registration {
   std::shared_ptr<Communicator> comm;
+  std::uintptr_t start;
 };
 
 // All ranks' windows must lie at the same offset of their allocations, as a kernel on one rank computes addresses of
@@ -194,11 +196,11 @@ ncclResult_t ncclMemFree(void* p) { return cudaFree(p) == cudaSuccess ? ncclSucc
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* p, size_t size, void** handle) {
   if (refused("ncclCommRegister", check_range(p, size, comm->ranks->device))) return ncclInvalidArgument;
-  *handle = new Window{comm->ranks};
+  *handle = new Registration{comm->ranks, reinterpret_cast<std::uintptr_t>(p)};
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(const ncclComm_t, void* handle) {
-  delete static_cast<Window*>(handle);
+  delete static_cast<Registration*>(handle);
   return ncclSuccess;
 }
 
@@ -208,14 +210,18 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* p, size_t size, ncclW
   if (refused("ncclCommWindowRegister", check_window(p, size))) return ncclInvalidArgument;
   const auto offset = std::int64_t(reinterpret_cast<std::uintptr_t>(p) - find_allocation(p).start);
   c->shared.post({offset, std::int64_t(size), flags});
-  *window = reinterpret_cast<ncclWindow_t>(new Window{c});
-  return c->begin([c = c.get()] {
+  const auto start = reinterpret_cast<std::uintptr_t>(p);
+  *window = reinterpret_cast<ncclWindow_t>(new Registration{c, start});
+  return c->begin([=, c = c.get()] {
     if (!c->shared.all_posted()) return c->aborted ? ncclInvalidUsage : ncclInProgress;
-    return check_windows(*c);
+    const ncclResult_t result = check_windows(*c);
+    if (result == ncclSuccess && (flags & NCCL_WIN_COLL_SYMMETRIC) != 0) c->windows[start] = size;
+    return result;
   });
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
-  delete reinterpret_cast<Window*>(window);
+  const std::unique_ptr<Registration> registration(reinterpret_cast<Registration*>(window));
+  registration->comm->windows.erase(registration->start);
   return ncclSuccess;
 }
 

@@ -90,11 +90,18 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, std::initializer_list<
   return group.depth > 0 ? ncclSuccess : flush(std::exchange(group.calls, {}));
 }
 
+// All ranks' buffers lie in windows, or none's: it decides which of NCCL's kernels run.
+CallHeader mark_windows(CallHeader header, const Communicator& c, const void* from, const void* to) {
+  header.in_windows = (c.in_window(from) ? 1 : 0) | (c.in_window(to) ? 2 : 0);
+  return header;
+}
+
 char* bytes_at(const void* p, std::size_t offset = 0) { return static_cast<char*>(const_cast<void*>(p)) + offset; }
 
 // Every rank gets, of every rank's data, what it will reduce: all of it, or its own part.
-void add_reduction(Work& work, const CallHeader& header, const void* from, void* to, bool scatter) {
+void add_reduction(Work& work, const CallHeader& call, const void* from, void* to, bool scatter) {
   const Communicator& c = *work.comm;
+  const CallHeader header = mark_windows(call, c, from, to);
   const auto type = static_cast<ncclDataType_t>(header.type);
   const auto op = static_cast<ncclRedOp_t>(header.op);
   const std::size_t count = header.count, bytes = count * size_of(type);
@@ -142,7 +149,7 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataTyp
                            cudaStream_t stream) {
   const std::size_t bytes = count * size_of(type);
   return submit(comm, stream, {{from, bytes}, {to, bytes * std::size_t(comm->ranks->size)}}, [=](Work& w) {
-    const CallHeader header = make_header("AllGather", count, type);
+    const CallHeader header = mark_windows(make_header("AllGather", count, type), *w.comm, from, to);
     for (int r = 0; r < w.comm->size; ++r) {
       w.transfers.push_back({r, true, bytes_at(from), bytes, header});
       w.transfers.push_back({r, false, bytes_at(to, std::size_t(r) * bytes), bytes, header});

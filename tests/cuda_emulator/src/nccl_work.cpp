@@ -25,7 +25,11 @@ void copy_out(const Ring& ring, std::uint64_t place, char* to, std::size_t n) {
   std::memcpy(to + first, ring.bytes.data(), n - first);
 }
 
-std::string describe(const CallHeader& h) { return std::string(h.call.data()) + " of " + std::to_string(h.count); }
+std::string describe(const CallHeader& h) {
+  constexpr std::array kWindows{"", ", the source in a window", ", the target in a window", ", in windows"};
+  return std::string(h.call.data()) + " of " + std::to_string(h.count) + " elements" +
+         kWindows[std::size_t(h.in_windows)];
+}
 
 // The header goes ahead of the data, whole. False: no room, nothing there, or a header that isn't ours.
 bool move_header(Communicator& c, Transfer& t, Ring& ring) {
@@ -39,7 +43,7 @@ bool move_header(Communicator& c, Transfer& t, Ring& ring) {
     CallHeader other;
     copy_out(ring, tail, reinterpret_cast<char*>(&other), sizeof other);
     if (!(other == t.header)) {
-      fault("NCCL: rank " + std::to_string(t.peer) + " called " + describe(other) + " elements where rank " +
+      fault("NCCL: rank " + std::to_string(t.peer) + " called " + describe(other) + " where rank " +
             std::to_string(c.rank) + " called " + describe(t.header));
       c.shared.tell_found();
       c.error = ncclInvalidUsage;
@@ -79,6 +83,13 @@ CallHeader make_header(const char* call, std::size_t count, ncclDataType_t type,
 
 Communicator::Communicator(const std::string& name_, int rank_, int size_, int device_, bool blocking_)
     : name(name_), rank(rank_), size(size_), device(device_), blocking(blocking_), shared(name_, rank_, size_) {}
+
+bool Communicator::in_window(const void* p) const {
+  const auto next = windows.upper_bound(reinterpret_cast<std::uintptr_t>(p));
+  if (next == windows.begin()) return false;
+  const auto& [start, size_of_window] = *std::prev(next);
+  return reinterpret_cast<std::uintptr_t>(p) < start + size_of_window;
+}
 
 ncclResult_t Communicator::begin(std::function<ncclResult_t()> step) {
   if (blocking) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nccl.h>
@@ -18,7 +19,8 @@ namespace tessera::cuda_emulator {
 /// What both ends of a transfer must agree on; where they don't, NCCL would hang or mix data up.
 struct CallHeader {
   std::array<char, 16> call;
-  std::int32_t type, op, root, unused;
+  std::int32_t type, op, root;
+  std::int32_t in_windows;  // bits: the source lies in a symmetric window, the target does
   std::uint64_t count;
   bool operator==(const CallHeader&) const = default;
 };
@@ -42,6 +44,8 @@ struct Communicator {
   bool blocking;
   SharedRanks shared;
   std::uint64_t splits = 0;
+  std::map<std::uintptr_t, std::size_t> windows;  // symmetric ones that are registered: their bytes
+  bool in_window(const void* p) const;
   std::atomic<ncclResult_t> error{ncclSuccess};
   std::atomic<bool> aborted{false};
   std::atomic<std::uint64_t> enqueued{0}, finished{0};  // calls: they run in the order in which they were made

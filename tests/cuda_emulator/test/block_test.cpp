@@ -147,6 +147,10 @@ TEST_F(BlockTest, FindsAMisalignedAccess) {
 TEST_F(BlockTest, FindsAWriteOfAConstant) {
   expect_found(Mistake::kWriteOfConstant, "write of host memory by a kernel");
 }
+TEST_F(BlockTest, FindsAnIndexThatOverflows) { expect_found(Mistake::kOverflow, "integer overflow at kernels.cu:"); }
+TEST_F(BlockTest, FindsAnIndexPastAThreadsOwnArray) {
+  expect_found(Mistake::kLocalBounds, "index out of an array's bounds at kernels.cu:");
+}
 TEST_F(BlockTest, FindsAWritePastTheEnd) { expect_found(Mistake::kPastTheEnd, "pass the end of the allocation"); }
 TEST_F(BlockTest, FindsAWriteFarPastTheEnd) { expect_found(Mistake::kFarPastTheEnd, "write: "); }
 

@@ -44,6 +44,12 @@ __global__ void reverse_kernel(float* x, const float* host, int n) {
     if (threadIdx.x == 0 && blockIdx.x == 1) const_cast<float*>(host)[0] = v;
   }
   if (kMistake == Mistake::kMisaligned && i == 0) *reinterpret_cast<float4*>(x + 1) = make_float4(v, v, v, v);
+  if (kMistake == Mistake::kOverflow && i * 4194304 + 4194304 == n) x[0] = v;
+  if (kMistake == Mistake::kLocalBounds) {
+    float values[4] = {v, v, v, v};
+    for (int k = 0; k < n % 500; ++k) values[k] += v;
+    x[i] = values[i % 4];
+  }
   if (kMistake == Mistake::kWriteOfConstant && i == 0) kOffsets[0] = v;
 }
 
@@ -142,6 +148,10 @@ cudaError_t reverse(cudaStream_t stream, Mistake mistake, float* x, const float*
       return run(reverse_kernel<Mistake::kMisaligned>);
     case Mistake::kWriteOfConstant:
       return run(reverse_kernel<Mistake::kWriteOfConstant>);
+    case Mistake::kOverflow:
+      return run(reverse_kernel<Mistake::kOverflow>);
+    case Mistake::kLocalBounds:
+      return run(reverse_kernel<Mistake::kLocalBounds>);
   }
   return cudaErrorInvalidValue;
 }

@@ -19,6 +19,8 @@ enum class Mistake {
   kWriteOfRead,       // one block writes what all have read
   kMisaligned,        // a float4 from an odd float
   kWriteOfConstant,
+  kOverflow,     // of an index in 32 bits
+  kLocalBounds,  // of an array of a thread's own
 };
 
 /// x[i] = 255 - i % 256, through shared memory. n: a multiple of 256, at most the floats of x. kWriteOfRead: `host` is

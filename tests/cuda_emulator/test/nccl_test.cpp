@@ -43,6 +43,18 @@ ncclComm_t make_comm(bool blocking = true) {
   return comm;
 }
 
+/// The state of a call that may never end: of the communicator, after the stream was polled for a while.
+ncclResult_t state_of(ncclComm_t comm, cudaStream_t s) {
+  ncclResult_t state = ncclSuccess;
+  const auto start = std::chrono::steady_clock::now();
+  while (cudaStreamQuery(s) == cudaErrorNotReady && state == ncclSuccess &&
+         std::chrono::steady_clock::now() - start < std::chrono::milliseconds(200)) {
+    EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return state;
+}
+
 class NcclTest : public EmulatorTest {};
 
 TEST_F(NcclTest, CollectivesGiveWhatTheirNamesSay) {
@@ -188,16 +200,24 @@ TEST_F(NcclTest, ACapturedCollectiveRunsAtEachLaunch) {
   ASSERT_NCCL(ncclCommDestroy(comm));
 }
 
-/// The state of a call that may never end: of the communicator, after the stream was polled for a while.
-ncclResult_t state_of(ncclComm_t comm, cudaStream_t s) {
-  ncclResult_t state = ncclSuccess;
-  const auto start = std::chrono::steady_clock::now();
-  while (cudaStreamQuery(s) == cudaErrorNotReady && state == ncclSuccess &&
-         std::chrono::steady_clock::now() - start < std::chrono::milliseconds(200)) {
-    EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return state;
+TEST_F(NcclTest, AllRanksBuffersLieInWindowsOrNones) {
+  if (size() == 1) GTEST_SKIP() << "wants several ranks";
+  const ncclComm_t comm = make_comm();
+  const Stream s;
+  float* memory = nullptr;
+  ASSERT_NCCL(ncclMemAlloc(reinterpret_cast<void**>(&memory), 2 * 4096));
+  ncclWindow_t window;
+  ASSERT_NCCL(ncclCommWindowRegister(comm, memory, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
+  ASSERT_NCCL(ncclAllReduce(memory, memory, 8, ncclFloat32, ncclSum, comm, s));
+  ASSERT_CUDA(cudaStreamSynchronize(s));
+  float* mine = rank() == 0 ? memory : memory + 1024;  // behind the window
+  ASSERT_NCCL(ncclAllReduce(mine, mine, 8, ncclFloat32, ncclSum, comm, s));
+  state_of(comm, s);
+  comm::test_world().barrier();
+  EXPECT_THAT(take_fault(), HasSubstr("NCCL: rank "));
+  ASSERT_NCCL(ncclCommAbort(comm));
+  EXPECT_CUDA(cudaStreamSynchronize(s));
+  EXPECT_CUDA(cudaFree(memory));
 }
 
 TEST_F(NcclTest, CallsInAnotherOrderAreAFaultOnBothRanks) {
