@@ -13,7 +13,7 @@ struct Keys {
 };
 
 const std::vector<Keys>& sections() {
-  static const std::vector<Keys> all{
+  static const std::vector<Keys> kAll{
       {kTop,
        {"version", "name", "seed", "output_dir", "device", "hardware", "model", "distribution", "compile", "data",
         "fit"}},
@@ -26,7 +26,7 @@ const std::vector<Keys>& sections() {
       {"fit",
        {"epochs", "batch_size", "shuffle", "remainder", "steps_per_epoch", "validation_steps", "validation_freq"}},
   };
-  return all;
+  return kAll;
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ Weighting::Weighting(const KernelSpec& spec, const TensorSpec& losses) : mask(sp
     require(spec, elements(input(spec, denominator_at, DType::kF64)) == 1, "the denominator is a scalar");
   if (!weights) return;
   const auto& w = input(spec, weights_at);
-  require(spec,
-          w.size() >= 1 && w.size() <= losses.shape.size() && std::equal(w.begin(), w.end(), losses.shape.begin()),
+  require(spec, !w.empty() && w.size() <= losses.shape.size() && std::equal(w.begin(), w.end(), losses.shape.begin()),
           "the weights have the losses' first dimensions");
   for (auto d = w.size(); d < losses.shape.size(); ++d) each *= losses.shape[d];
 }

@@ -5,11 +5,11 @@ namespace tessera::layers {
 void add_all(LayerRegistry& registry);  // written by CMake from the files in layer/
 
 const std::vector<config::Field<LayerConfig>>& common_layer_fields() {
-  static const std::vector<config::Field<LayerConfig>> fields{
+  static const std::vector<config::Field<LayerConfig>> kFields{
       config::field("trainable", &LayerConfig::trainable, true),
       unsupported<LayerConfig>("dtype", "float32"),
   };
-  return fields;
+  return kFields;
 }
 
 void LayerRegistry::refuse_call_arguments(const config::LayerSpec& spec) {
@@ -23,12 +23,12 @@ Tensor LayerRegistry::single(const Builder& b, const std::vector<Tensor>& inputs
 }
 
 const LayerRegistry& layer_registry() {
-  static const LayerRegistry registry = [] {
+  static const LayerRegistry kRegistry = [] {
     LayerRegistry r;
     add_all(r);
     return r;
   }();
-  return registry;
+  return kRegistry;
 }
 
 }  // namespace tessera::layers

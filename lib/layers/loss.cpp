@@ -7,13 +7,13 @@ namespace tessera::layers {
 void add_all(LossRegistry& registry);  // written by CMake from the files in loss/
 
 const std::vector<config::Field<LossConfig>>& common_loss_fields() {
-  static const std::vector<config::Field<LossConfig>> fields{
+  static const std::vector<config::Field<LossConfig>> kFields{
       config::field("reduction", &LossConfig::reduction, "sum_over_batch_size",
                     config::one_of({"sum_over_batch_size", "mean", "sum", "mean_with_sample_weight"})),
       config::field("name", &LossConfig::name, std::nullopt),
       unsupported<LossConfig>("dtype", "float32"),
   };
-  return fields;
+  return kFields;
 }
 
 Reduction LossRegistry::reduction(const LossConfig& config) {
@@ -23,12 +23,12 @@ Reduction LossRegistry::reduction(const LossConfig& config) {
 }
 
 const LossRegistry& loss_registry() {
-  static const LossRegistry registry = [] {
+  static const LossRegistry kRegistry = [] {
     LossRegistry r;
     add_all(r);
     return r;
   }();
-  return registry;
+  return kRegistry;
 }
 
 Loss make_loss(const config::Constructor& loss) { return loss_registry().get(loss.name, loss.pos).make(loss); }

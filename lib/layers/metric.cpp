@@ -9,12 +9,12 @@ namespace tessera::layers {
 void add_all(MetricRegistry& registry);  // written by CMake from the files in metric/
 
 const MetricRegistry& metric_registry() {
-  static const MetricRegistry registry = [] {
+  static const MetricRegistry kRegistry = [] {
     MetricRegistry r;
     add_all(r);
     return r;
   }();
-  return registry;
+  return kRegistry;
 }
 
 /// A bare name appears as it is written, as in Keras.

@@ -9,7 +9,7 @@ void add_all(OptimizerRegistry& registry);  // written by CMake from the files i
 const std::vector<config::Field<OptimizerConfig>>& common_optimizer_fields() {
   using C = OptimizerConfig;
   using config::field;
-  static const std::vector<config::Field<C>> fields{
+  static const std::vector<config::Field<C>> kFields{
       documented(field("learning_rate", &C::learning_rate, "0.001"), kLearningRateType),
       field("weight_decay", &C::weight_decay, std::nullopt, config::non_negative),
       field("clipnorm", &C::clipnorm, std::nullopt, config::positive),
@@ -24,16 +24,16 @@ const std::vector<config::Field<OptimizerConfig>>& common_optimizer_fields() {
                  "{var_names: list of regular expressions} or null"),
       unsupported<C>("loss_scale_factor"),
   };
-  return fields;
+  return kFields;
 }
 
 const OptimizerRegistry& optimizer_registry() {
-  static const OptimizerRegistry registry = [] {
+  static const OptimizerRegistry kRegistry = [] {
     OptimizerRegistry r;
     add_all(r);
     return r;
   }();
-  return registry;
+  return kRegistry;
 }
 
 Optimizer make_optimizer(const config::Constructor& optimizer) {

@@ -74,8 +74,7 @@ config::Field<C> documented(config::Field<C> field, const std::string& type) {
 template <typename C, typename Base>
 std::vector<config::Field<C>> with_base(const std::vector<config::Field<Base>>& base,
                                         std::vector<config::Field<C>> own) {
-  std::vector<config::Field<C>> all;
-  for (const auto& f : own) all.push_back(f);
+  std::vector<config::Field<C>> all = own;
   for (const auto& f : base) {
     const bool overridden = std::ranges::any_of(own, [&](const auto& o) { return o.doc.name == f.doc.name; });
     if (!overridden) all.push_back(config::Field<C>(f));

@@ -49,23 +49,23 @@ struct CosineDecay {
 
 const config::Fields<ExponentialDecay>& exponential_decay() {
   using C = ExponentialDecay;
-  static const config::Fields<C> fields(
+  static const config::Fields<C> kFields(
       "ExponentialDecay",
       {field("initial_learning_rate", &C::initial_learning_rate, config::non_negative),
        field("decay_steps", &C::decay_steps, config::positive), field("decay_rate", &C::decay_rate, config::positive),
        field("staircase", &C::staircase, false), field("name", &C::name, std::nullopt)});
-  return fields;
+  return kFields;
 }
 
 const config::Fields<CosineDecay>& cosine_decay() {
   using C = CosineDecay;
-  static const config::Fields<C> fields(
+  static const config::Fields<C> kFields(
       "CosineDecay",
       {field("initial_learning_rate", &C::initial_learning_rate, config::non_negative),
        field("decay_steps", &C::decay_steps, config::positive), field("alpha", &C::alpha, 0.0, config::non_negative),
        field("warmup_target", &C::warmup_target, std::nullopt),
        field("warmup_steps", &C::warmup_steps, 0.0, config::non_negative), field("name", &C::name, std::nullopt)});
-  return fields;
+  return kFields;
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ class Draw {
       case Kind::kNormal:
         return init_.mean + init_.stddev * normal(first_.of(element), second_.of(element));
       case Kind::kTruncatedNormal: {
-        static const double low = normal_distribution(-2), high = normal_distribution(2);
-        return init_.mean + init_.stddev * inverse_normal(low + open_uniform(first_.of(element)) * (high - low));
+        static const double kLow = normal_distribution(-2), kHigh = normal_distribution(2);
+        return init_.mean + init_.stddev * inverse_normal(kLow + open_uniform(first_.of(element)) * (kHigh - kLow));
       }
       case Kind::kIdentity: {
         const auto index = static_cast<std::int64_t>(element);

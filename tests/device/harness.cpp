@@ -175,19 +175,19 @@ std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_plac
 }
 
 Device& device_with(int threads) {
-  static const bool limited = [] {
+  static const bool kLimited = [] {
     const char* level = std::getenv("TESSERA_TEST_ISA");
     if (level != nullptr && isa_rank(level) < isa_rank(cpu_features().isa)) limit_cpu_isa(level);
     return level != nullptr;
   }();
-  (void)limited;
+  (void)kLimited;
   if (on_gpu()) {
-    static const auto gpu = cuda_backend().make_device({});
-    return *gpu;
+    static const auto kGpu = cuda_backend().make_device({});
+    return *kGpu;
   }
-  static const auto one = make_cpu_device({.threads = 1});
-  static const auto two = make_cpu_device({.threads = 2});
-  return threads == 1 ? *one : *two;
+  static const auto kOne = make_cpu_device({.threads = 1});
+  static const auto kTwo = make_cpu_device({.threads = 2});
+  return threads == 1 ? *kOne : *kTwo;
 }
 
 std::unique_ptr<Device> new_device() {
@@ -212,8 +212,8 @@ void expect_kernel(const KernelCase& c) {
 }
 
 const std::vector<std::int64_t>& odd_sizes() {
-  static const std::vector<std::int64_t> sizes{1, 3, 8, 17, 64, 100};
-  return sizes;
+  static const std::vector<std::int64_t> kSizes{1, 3, 8, 17, 64, 100};
+  return kSizes;
 }
 
 Operand part_of(const Tensor& whole, const Shape& start, const Shape& size) {

@@ -73,12 +73,13 @@ double activation(const std::string& name, double x, double a, double b) {
 }
 
 const std::vector<std::string>& activation_names() {
-  static const auto names = [] {
+  static const auto kNames = [] {
     std::vector<std::string> list;
+    list.reserve(kActivations.size());
     for (const auto& [name, f] : kActivations) list.push_back(name);
     return list;
   }();
-  return names;
+  return kNames;
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, double alpha) {

@@ -1,4 +1,6 @@
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
@@ -34,8 +36,8 @@ std::shared_ptr<void> allocate_aligned(std::int64_t bytes) {
   const auto mapped = size + kHugePage;
   void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) out_of_memory(size);
-  const auto address = reinterpret_cast<std::uintptr_t>(base);
-  void* memory = reinterpret_cast<void*>((address + kHugePage - 1) / kHugePage * kHugePage);
+  const auto past = reinterpret_cast<std::uintptr_t>(base) % kHugePage;
+  void* memory = static_cast<std::byte*>(base) + (kHugePage - past) % kHugePage;
   madvise(memory, size, MADV_HUGEPAGE);
   return {memory, [base, mapped](void*) { munmap(base, mapped); }};
 }

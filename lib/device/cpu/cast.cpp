@@ -55,10 +55,10 @@ F16 to_f16(float x) {
 template <class To, class From>
 To to_integer(From x) {
   if constexpr (std::is_floating_point_v<From>) {
-    constexpr auto low = std::numeric_limits<To>::min();
-    constexpr auto high = std::numeric_limits<To>::max();
-    if (!(x > static_cast<From>(low))) return x != x ? To{0} : low;
-    if (x >= static_cast<From>(high)) return high;
+    constexpr auto kLow = std::numeric_limits<To>::min();
+    constexpr auto kHigh = std::numeric_limits<To>::max();
+    if (!(x > static_cast<From>(kLow))) return x != x ? To{0} : kLow;
+    if (x >= static_cast<From>(kHigh)) return kHigh;
   }
   return static_cast<To>(x);
 }

@@ -74,6 +74,7 @@ const Entry& entry_of(const KernelSpec& spec) {
   const auto it = kKernels.find(spec.name);
   if (it != kKernels.end()) return it->second;
   std::vector<std::string> names;
+  names.reserve(kKernels.size());
   for (const auto& [name, entry] : kKernels) names.emplace_back(name);
   fail(ExitCode::kInternal, "internal error: the CPU has no kernel '{}'{}", spec.name, did_you_mean(spec.name, names));
 }
