@@ -97,6 +97,11 @@ class World {
   virtual std::vector<std::string> gather(const std::string& text) = 0;  // on every rank, by rank
   virtual bool any(bool flag) = 0;  // part of every step: it has a collective's deadline
 
+  /// Device memory in which boxes lie packed while they travel, where ranks share no memory of the host. The caller's.
+  virtual void use_exchange_memory(void* memory, std::int64_t bytes) { (void)memory, (void)bytes; }
+
+  /// Says to the ranks of the node that this one has come to a step.
+  virtual void begin_step(std::int64_t step) { (void)step; }
   /// Looks at collectives that have been queued on a device and have not ended after so many seconds. Throws Error
   /// (peer lost) where they cannot end any more or the deadline has passed. Where collectives run on the host there are
   /// none.

@@ -22,6 +22,8 @@ class BoxRuns {
   std::int64_t end() const { return count_ == 0 ? first_ : start(count_ - 1) + length_; }
   /// Elements from one run's start to the next one's, where the innermost loop makes it; 0 if there is just one.
   std::int64_t stride() const { return outer_ == 0 ? 0 : stride_; }
+  /// Runs that follow each other at this distance: a divisor of count().
+  std::int64_t neighbours() const { return outer_ == 0 ? 1 : box_.size[outer_ - 1]; }
 
   /// visit(start) of each run.
   template <typename Visit>

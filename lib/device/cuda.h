@@ -17,7 +17,7 @@ struct GpuInfo {
   std::string bus_id;      // "0000:19:00.0": with the host it names the card, whatever CUDA_VISIBLE_DEVICES says
   std::string capability;  // "9.0"
   int multiprocessors = 0;
-  std::int64_t memory_bytes = 0, free_bytes = 0;
+  std::int64_t memory_bytes = 0;
   std::vector<int> peers = {};  // indices of the GPUs whose memory it can read directly (NVLink or PCIe)
 };
 
@@ -41,6 +41,8 @@ struct CudaOptions {
 struct CudaBackend {
   /// Throws Error (config) without a driver, with one that is too old for the runtime, or without a GPU.
   std::vector<GpuInfo> (*gpus)();
+  /// Bytes that a GPU can still hand out; makes its context.
+  std::int64_t (*free_bytes)(int index);
   CudaLibraries (*libraries)();
   /// The GPU with this index; its context is made here. Throws Error (config).
   std::unique_ptr<Device> (*make_device)(const CudaOptions& options);

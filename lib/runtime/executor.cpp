@@ -89,7 +89,7 @@ void Executor::Impl::allocate() {
     if (bytes == 0) continue;
     const auto index = static_cast<std::size_t>(p);
     allocated[index] = bytes;
-    if (static_cast<Pool>(p) == Pool::kComm) {
+    if (static_cast<Pool>(p) == Pool::kComm && !(device.asynchronous() && world.size() == 1)) {
       pools.base[index] = static_cast<std::byte*>(world.communication_region(bytes));
     } else {
       memory[index] = static_cast<Pool>(p) == Pool::kStaging ? device.allocate_host(bytes) : device.allocate(bytes);
@@ -268,7 +268,10 @@ std::span<std::byte> Executor::prefetch_memory(const std::string& program) {
 void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
   const auto& image = impl_->program(program);
   impl_->device.begin_step(params);
-  if (impl_->queued) impl_->upload_inputs(*image.program);
+  if (impl_->queued) {
+    impl_->world.begin_step(params.step);
+    impl_->upload_inputs(*image.program);
+  }
   auto step_params = params;
   step_params.micro_batch = 0;
   impl_->run_section(image.prologue, step_params);

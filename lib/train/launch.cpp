@@ -52,16 +52,6 @@ int default_threads(const comm::World& world, int cores) {
   return std::max(1, std::min(cores, of_node));
 }
 
-std::string cache_file() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (!cache && !home) return "";
-  const auto folder = std::filesystem::path(cache ? cache : std::string(home) + "/.cache") / "tessera";
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  return error ? "" : (folder / "cpu_tuning").string();
-}
-
 /// The facts on which replicas must agree, with a name for each.
 std::array<std::pair<std::string, std::string>, 5> comparable(const RankFacts& facts) {
   return {{{"instruction set", facts.isa},
@@ -142,10 +132,20 @@ Launch agree_on_launch(comm::World& world, bool allow_mixed, int threads) {
                             return a.threads < b.threads;
                           })->threads;
   launch.device.local_rank = world.local_rank();
-  launch.device.matmul_cache = cache_file();
+  launch.device.matmul_cache = cache_file("cpu_tuning");
   const auto share = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / world.local_size());
   launch.comm_thread = std::min(cores, share) > launch.device.threads;
   return launch;
+}
+
+std::string cache_file(const std::string& name) {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (!cache && !home) return "";
+  const auto folder = std::filesystem::path(cache ? cache : std::string(home) + "/.cache") / "tessera";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? "" : (folder / name).string();
 }
 
 bool launched_by_mpi() {

@@ -20,6 +20,9 @@ struct Launch {
 /// the difference is a warning. `threads` 0: OMP_NUM_THREADS, else the cores of the node / the ranks on it. Collective.
 Launch agree_on_launch(comm::World& world, bool allow_mixed, int threads);
 
+/// A file of this name in the user's cache folder; "" where there is none.
+std::string cache_file(const std::string& name);
+
 /// Whether a launcher (mpirun, srun) started this process as one of several.
 bool launched_by_mpi();
 

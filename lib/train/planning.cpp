@@ -82,7 +82,8 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
 
   partition::PlanRequest request;
   request.distribution = &planning.distribution;
-  request.hardware = hardware_of(spec);
+  request.hardware = spec.hardware.empty() && !options.hardware.empty() ? partition::load_hardware(options.hardware)
+                                                                        : hardware_of(spec);
   if (spec.hardware.empty()) request.hardware.memory_bytes = 0;
   request.micro_batches = micro_batches;
   request.explain = options.explain;

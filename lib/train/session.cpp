@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/nccl.h"
 #include "core/placed.h"
 #include "core/text.h"
 #include "device/cuda.h"
@@ -25,26 +26,27 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
   auto own = options;
   if (own.programs.empty()) own.programs = possible_programs(spec);
   const auto launch = agree_on_launch(world, own.allow_mixed, own.threads);
+  choice_ = choose_device(spec, world);
   agree(world, [&] {
     metric_names_ = spec.compile.present ? layers::metric_names(spec) : std::vector<std::string>{};
     planning_ = plan_for(own, 0);
   });
-  // The fastest plan, as long as it fits into what the nodes have free.
-  if (const auto limit = least_of(world, available_bytes() / world.local_size()); planned_bytes(plan()) > limit)
+  baseline_bytes_ = resident_bytes();
+  if (choice_.kind == device::DeviceKind::kCuda) {
+    or_end_job(world, [&] { open_gpu(); });
+  } else {
+    agree(world, [&] { device_ = device::make_cpu_device(launch.device); });
+  }
+  // The fastest plan, as long as it fits into what the nodes or their GPUs have free.
+  if (const auto limit = least_of(world, free_bytes()); needed_bytes() > limit)
     agree(world, [&] { planning_ = plan_for(own, limit); });
   warnings_ = launch.warnings;
   warnings_.insert(warnings_.end(), plan().warnings.begin(), plan().warnings.end());
 
-  baseline_bytes_ = resident_bytes();
-  agree(world, [&] {
-    device_ =
-        spec.device == "cuda"
-            ? placed(spec.device_pos, [&] { return device::cuda_backend().make_device({.index = world.local_rank()}); })
-            : device::make_cpu_device(launch.device);
-  });
   or_end_job(world, [&] {
     executor_ = std::make_unique<runtime::Executor>(
-        plan(), *device_, world, runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread});
+        plan(), *device_, gpu_world_ ? *gpu_world_ : world_,
+        runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread});
   });
   executor_->initialise_state();
   if (spec.model.load_weights.empty()) return;
@@ -52,8 +54,28 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
     warnings_.push_back(fmt::format("{} has '{}', which the model has not", spec.model.load_weights, name));
 }
 
+// Context and NCCL take memory of the GPU that is no part of the plan: they are there before it is looked at.
+void Session::open_gpu() {
+  auto options = device::CudaOptions{.index = choice_.index};
+  options.matmul_cache = cache_file("cuda_tuning");
+  device_ = device::cuda_backend().make_device(options);
+  if (world_.size() > 1)
+    gpu_world_ = comm::nccl_backend().make_world(world_, {.stream = device_->native_stream(device::Stream::kComm)});
+}
+
+std::int64_t Session::free_bytes() const {
+  if (choice_.kind == device::DeviceKind::kCpu) return available_bytes() / world_.local_size();
+  constexpr std::int64_t kKeptBack = 256 << 20;  // for what the driver and NCCL take at first use
+  return std::max<std::int64_t>(0, device::cuda_backend().free_bytes(choice_.index) - kKeptBack);
+}
+
+std::int64_t Session::needed_bytes() const {
+  return choice_.kind == device::DeviceKind::kCpu ? planned_bytes(plan()) : partition::device_bytes(plan());
+}
+
 Planning Session::plan_for(const SessionOptions& options, std::int64_t memory_limit) const {
-  const PlanningOptions planning{.programs = options.programs, .memory_limit = memory_limit};
+  const PlanningOptions planning{
+      .programs = options.programs, .memory_limit = memory_limit, .device = choice_.kind, .hardware = choice_.hardware};
   return options.single_device ? plan_run(spec_, mesh::Distribution{}, planning)
                                : plan_run(spec_, world_.size(), planning);
 }
@@ -114,7 +136,7 @@ EndEvent Session::end_event(std::int64_t steps) const {
   for (const auto pool : partition::pools_of(plan())) event.pools[to_string(pool)] = executor_->pool_bytes(pool);
   event.baseline_bytes = baseline_bytes_;
   event.peak_rss_bytes = peak_resident_bytes();
-  event.collectives = world_.counters();
+  event.collectives = (gpu_world_ ? *gpu_world_ : world_).counters();
   return event;
 }
 

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "layers/build.h"
 #include "runtime/executor.h"
+#include "train/gpu.h"
 #include "train/observer.h"
 #include "train/planning.h"
 
@@ -36,6 +37,7 @@ class Session {
   const Planning& planning() const { return planning_; }
   const partition::Plan& plan() const { return planning_.plan; }
   runtime::Executor& executor() { return *executor_; }
+  const DeviceChoice& device() const { return choice_; }
   bool has_program(const std::string& name) const { return plan().programs.contains(name); }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -54,12 +56,17 @@ class Session {
 
  private:
   Planning plan_for(const SessionOptions& options, std::int64_t memory_limit) const;
+  void open_gpu();
+  std::int64_t free_bytes() const;
+  std::int64_t needed_bytes() const;
 
   const config::Spec& spec_;
   comm::World& world_;
+  DeviceChoice choice_;
   Planning planning_;
   std::vector<std::string> metric_names_, warnings_;
   std::unique_ptr<device::Device> device_;
+  std::unique_ptr<comm::World> gpu_world_;  // where several ranks have GPUs: the collectives of the executor
   std::unique_ptr<runtime::Executor> executor_;
   std::int64_t baseline_bytes_ = 0;
 };

@@ -144,6 +144,12 @@ class MpiWorld final : public World {
     return any_is != 0;
   }
 
+  void begin_step(std::int64_t step) override {
+    if (session_.node_rank < NodeControl::kMostRanks) control_->steps[session_.node_rank] = step;
+  }
+
+  void look_at_queued(double seconds) override { watch_.look("a collective", seconds, behind(), watch_.first_dead()); }
+
   [[noreturn]] void abort(int exit_code, const std::string& sentence) override {
     if (control_->aborting.exchange(1) == 0) {
       say_failed();
@@ -165,6 +171,19 @@ class MpiWorld final : public World {
       return pid == 0 || is_running(pid);
     };
     return {*this, session_.hosts, &control_->failed, alive, patience};
+  }
+
+  /// Ranks of the node that have not come to this rank's step.
+  std::vector<int> behind() const {
+    std::vector<int> ranks;
+    const auto own = std::min(session_.node_rank, NodeControl::kMostRanks - 1);
+    for (int rank = 0; rank < size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      const int there = session_.node_rank_of[r];
+      if (session_.node_of[r] != session_.node_of[static_cast<std::size_t>(session_.rank)]) continue;
+      if (there < NodeControl::kMostRanks && control_->steps[there] < control_->steps[own]) ranks.push_back(rank);
+    }
+    return ranks;
   }
 
   void say_failed() {

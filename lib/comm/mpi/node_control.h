@@ -23,6 +23,9 @@ class NodeControl {
   std::atomic<std::uint32_t> failed;    // 1 + the rank
   std::atomic<std::uint32_t> aborting;  // 1: a rank has taken it on itself to end the job
 
+  static constexpr int kMostRanks = 1024;
+  std::atomic<std::int64_t> steps[kMostRanks];  // that the ranks of the node have come to
+
  private:
   static constexpr int kPartitions = 256;
   static constexpr int kMaxGroups = 8192;

@@ -37,21 +37,17 @@ int count_gpus() {
 }
 
 GpuInfo gpu_info(int index, int count) {
-  check(cudaSetDevice(index), "cudaSetDevice");
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   std::array<char, 32> bus{};
   check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index), "cudaDeviceGetPCIBusId");
   std::transform(bus.begin(), bus.end(), bus.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   GpuInfo info{.index = index,
                .name = properties.name,
                .bus_id = bus.data(),
                .capability = fmt::format("{}.{}", properties.major, properties.minor),
                .multiprocessors = properties.multiProcessorCount,
-               .memory_bytes = static_cast<std::int64_t>(total),
-               .free_bytes = static_cast<std::int64_t>(free)};
+               .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
   for (int other = 0; other < count; ++other) {
     int reachable = 0;
     if (other != index) check(cudaDeviceCanAccessPeer(&reachable, index, other), "cudaDeviceCanAccessPeer");
@@ -68,6 +64,16 @@ std::vector<GpuInfo> gpus() {
   for (int index = 0; index < count; ++index) list.push_back(gpu_info(index, count));
   check(cudaSetDevice(current), "cudaSetDevice");
   return list;
+}
+
+std::int64_t free_bytes(int index) {
+  int current = 0;
+  check(cudaGetDevice(&current), "cudaGetDevice");
+  check(cudaSetDevice(index), "cudaSetDevice");
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  check(cudaSetDevice(current), "cudaSetDevice");
+  return static_cast<std::int64_t>(free);
 }
 
 std::unique_ptr<Device> make_checked_device(const CudaOptions& options) {
@@ -92,7 +98,7 @@ CudaLibraries libraries() {
 
 /// What the loader looks up in the shared object.
 extern "C" __attribute__((visibility("default"))) const CudaBackend* tessera_cuda_backend() {
-  static const CudaBackend backend{cuda::gpus, cuda::libraries, cuda::make_checked_device};
+  static const CudaBackend backend{cuda::gpus, cuda::free_bytes, cuda::libraries, cuda::make_checked_device};
   return &backend;
 }
 
