@@ -142,6 +142,17 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t size, cudaStream_t stream
                  }));
 }
 
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
+  for (size_t row = 0; row < height; ++row) {
+    const cudaError_t error = cudaMemcpyAsync(static_cast<char*>(to) + row * to_pitch,
+                                              static_cast<const char*>(from) + row * from_pitch, width, kind, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
 // Not ordered with non-blocking streams, as on a device.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   if (const cudaError_t error = device_error(); error != cudaSuccess) return error;
