@@ -308,6 +308,10 @@ void check_bits(World& world, bool in_rank_order) {
       }
     }
   }
+}
+
+void check_maximum_of_nan(World& world) {
+  auto& comm = world.communicator(all_ranks(world));
   const float nan = world.rank() == world.size() - 1 ? NAN : 1;
   float result = 0;
   comm.all_reduce({{&nan, &result, 1}}, DType::kF32, Reduce::kMax);

@@ -14,6 +14,9 @@ void check_box_exchange(World& world);
 /// Sums of values that round are the same bits on all ranks, twice; and in rank order where `in_rank_order`.
 void check_bits(World& world, bool in_rank_order);
 
+/// A NaN is the maximum. (Not NCCL's, which is that of the numbers.)
+void check_maximum_of_nan(World& world);
+
 void check_counters(World& world);
 void check_many_communicators(World& world);
 void check_control_plane(World& world);

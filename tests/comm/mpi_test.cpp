@@ -22,6 +22,7 @@ TEST(Mpi, ControlPlane) { check_control_plane(test_world()); }
 TEST(Mpi, CollectivesMatchTheNaiveResult) { check_collectives(test_world()); }
 TEST(Mpi, BoxesArriveWhereTheyBelong) { check_box_exchange(test_world()); }
 TEST(Mpi, SumsAreTheSameBits) { check_bits(test_world(), on_one_node()); }
+TEST(Mpi, NanIsTheMaximum) { check_maximum_of_nan(test_world()); }
 TEST(Mpi, CallsAndBytesAreCounted) { check_counters(test_world()); }
 TEST(Mpi, HundredsOfCommunicators) { check_many_communicators(test_world()); }
 TEST(Mpi, RanksThatRunAheadDoNoHarm) { check_in_a_hurry(test_world()); }

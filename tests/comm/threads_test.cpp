@@ -21,6 +21,10 @@ TEST_P(OnThreads, BoxesArriveWhereTheyBelong) { run_on_threads(GetParam(), check
 TEST_P(OnThreads, SumsAreTheSameBitsInRankOrder) {
   run_on_threads(GetParam(), [](World& world) { check_bits(world, true); });
 }
+
+TEST_P(OnThreads, NanIsTheMaximum) {
+  run_on_threads(GetParam(), [](World& world) { check_maximum_of_nan(world); });
+}
 TEST_P(OnThreads, CallsAndBytesAreCounted) { run_on_threads(GetParam(), check_counters); }
 TEST_P(OnThreads, HundredsOfCommunicators) { run_on_threads(GetParam(), check_many_communicators); }
 TEST_P(OnThreads, ControlPlane) { run_on_threads(GetParam(), check_control_plane); }

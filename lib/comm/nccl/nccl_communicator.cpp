@@ -30,6 +30,7 @@ ncclDataType_t to_nccl(DType dtype) {
   fail(ExitCode::kInternal, "internal error: NCCL has no type for {}", to_string(dtype));
 }
 
+/// A maximum of NaN and numbers is one of the numbers: what depends on it reads the NaN itself too.
 ncclRedOp_t to_nccl(Reduce reduce) { return reduce == Reduce::kMax ? ncclMax : ncclSum; }
 
 std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -109,7 +110,7 @@ void NcclCommunicator::grouped(const char* name, Call call) const {
 }
 
 void NcclCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
-  add_call(shared_.counters, Kind::kAllReduce, bytes_in(pieces, dtype, 1), size_);
+  if (size_ > 1) add_call(shared_.counters, Kind::kAllReduce, bytes_in(pieces, dtype, 1), size_);
   grouped("ncclAllReduce", [&] {
     for (const auto& p : pieces)
       if (p.count > 0)
@@ -119,7 +120,7 @@ void NcclCommunicator::all_reduce(const std::vector<Piece>& pieces, DType dtype,
 }
 
 void NcclCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType dtype, Reduce reduce) {
-  add_call(shared_.counters, Kind::kReduceScatter, bytes_in(pieces, dtype, size_), size_);
+  if (size_ > 1) add_call(shared_.counters, Kind::kReduceScatter, bytes_in(pieces, dtype, size_), size_);
   grouped("ncclReduceScatter", [&] {
     for (const auto& p : pieces)
       if (p.count > 0)
@@ -130,7 +131,7 @@ void NcclCommunicator::reduce_scatter(const std::vector<Piece>& pieces, DType dt
 }
 
 void NcclCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype) {
-  add_call(shared_.counters, Kind::kAllGather, bytes_in(pieces, dtype, 1), size_);
+  if (size_ > 1) add_call(shared_.counters, Kind::kAllGather, bytes_in(pieces, dtype, 1), size_);
   grouped("ncclAllGather", [&] {
     for (const auto& p : pieces)
       if (p.count > 0)
@@ -139,7 +140,7 @@ void NcclCommunicator::all_gather(const std::vector<Piece>& pieces, DType dtype)
 }
 
 void NcclCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype) {
-  add_call(shared_.counters, Kind::kAllToAll, bytes_in(pieces, dtype, size_), size_);
+  if (size_ > 1) add_call(shared_.counters, Kind::kAllToAll, bytes_in(pieces, dtype, size_), size_);
   grouped("ncclSend and ncclRecv", [&] {
     for (const auto& p : pieces) {
       const auto chunk = p.count / size_;
@@ -160,7 +161,7 @@ void NcclCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype)
 // Boxes are packed, sent and unpacked; the own ones take the same way.
 void NcclCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
                                     const std::vector<BoxTransfer>& receives, DType dtype) {
-  add_box_exchange(shared_.counters, receives, dtype, rank_);
+  if (size_ > 1) add_box_exchange(shared_.counters, receives, dtype, rank_);
   const auto size = size_of(dtype);
   std::int64_t bytes = 0;
   for (const auto* list : {&sends, &receives})
