@@ -90,9 +90,7 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   request.memory_limit = options.memory_limit;
   const auto kind = options.device.value_or(device_of(spec, request.hardware));
   request.uploads = kind == device::DeviceKind::kCuda;
-  request.scratch = [kind](const partition::Program& program, const partition::KernelCall& call) {
-    return runtime::scratch_bytes(kind, program, call);
-  };
+  request.scratch = runtime::scratch_on(kind);
   request.loader_bytes = data::kLoaderBytes;
   for (const auto& program : options.programs) {
     const auto mode = mode_of(program);

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "device/cpu.h"
-#include "device/cuda.h"
+#include "support/test_device.h"
 
 namespace tessera::device::test {
 namespace {
@@ -182,22 +182,17 @@ Device& device_with(int threads) {
   }();
   (void)kLimited;
   if (on_gpu()) {
-    static const auto kGpu = cuda_backend().make_device({});
-    return *kGpu;
+    static const auto gpu = tessera::test::make_device();
+    return *gpu;
   }
   static const auto kOne = make_cpu_device({.threads = 1});
   static const auto kTwo = make_cpu_device({.threads = 2});
   return threads == 1 ? *kOne : *kTwo;
 }
 
-std::unique_ptr<Device> new_device() {
-  return on_gpu() ? cuda_backend().make_device({}) : make_cpu_device({.threads = 2});
-}
+std::unique_ptr<Device> new_device() { return tessera::test::make_device(); }
 
-bool on_gpu() {
-  const char* device = std::getenv("TESSERA_TEST_DEVICE");
-  return device != nullptr && std::string(device) == "cuda";
-}
+bool on_gpu() { return tessera::test::device_kind() == DeviceKind::kCuda; }
 
 void expect_kernel(const KernelCase& c) {
   const auto serial = run_kernel(device_with(1), c);

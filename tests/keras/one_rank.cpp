@@ -5,18 +5,20 @@
 #include "mesh/distribution.h"
 #include "partition/plan.h"
 #include "runtime/scratch.h"
+#include "support/test_device.h"
 
 namespace tessera::keras {
 
 OneRank::OneRank(const std::vector<std::pair<std::string, const graph::Model*>>& models)
-    : world_(comm::make_self_world()), device_(device::make_cpu_device({})) {
+    : world_(comm::make_self_world()), device_(test::make_device()) {
   const auto distribution = mesh::make_distribution({}, 1);
   partition::PlanRequest request;
   request.distribution = &distribution;
   request.hardware = partition::load_hardware("cpu");
   request.hardware.memory_bytes = 0;
   request.models = models;
-  request.scratch = runtime::scratch_bytes;
+  request.scratch = runtime::scratch_on(device_->kind());
+  request.uploads = device_->asynchronous();
   plan_ = partition::make_plan(request);
   executor_ = std::make_unique<runtime::Executor>(plan_, *device_, *world_, runtime::ExecutorOptions{});
   executor_->initialise_state();
