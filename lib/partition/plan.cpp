@@ -167,6 +167,10 @@ class Planner {
       program.prefetch_offset = most.staging;
       most.staging += program.prefetch_bytes = prefetch_bytes(program);
     }
+    if (request_.uploads) {
+      plan.exchange_offset = most.comm;
+      most.comm += plan.exchange_bytes = exchange_bytes(plan);
+    }
     plan.pool_bytes[static_cast<int>(Pool::kState)] = state;
     plan.pool_bytes[static_cast<int>(Pool::kArena)] = most.arena;
     plan.pool_bytes[static_cast<int>(Pool::kComm)] = most.comm;
@@ -180,6 +184,20 @@ class Planner {
     auto bytes = aligned(request_.loader_bytes);
     for (const int input : program.inputs) bytes += aligned(program.values[static_cast<std::size_t>(input)].bytes);
     return bytes;
+  }
+
+  /// A rank packs what it has once at most, and what it gets.
+  static std::int64_t exchange_bytes(Plan& plan) {
+    std::int64_t most = 0;
+    for (auto& [name, program] : plan.programs)
+      for (const auto* section : sections_of(program))
+        for (const auto& instruction : section->instructions)
+          if (const auto* call = std::get_if<CollectiveCall>(&instruction.what);
+              call != nullptr && call->kind == CollectiveKind::kBoxExchange)
+            for (const auto& segment : call->segments)
+              most = std::max(most, program.values[static_cast<std::size_t>(segment.in)].bytes +
+                                        program.values[static_cast<std::size_t>(segment.out)].bytes);
+    return aligned(most);
   }
 
   /// Of the kernel that needs most, and at least the profile's.

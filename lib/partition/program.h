@@ -158,6 +158,8 @@ struct Plan {
   std::vector<std::string> warnings;
   std::string solver;                        // "joint" or "axis by axis", with table sizes
   std::int64_t pool_bytes[kPoolCount] = {};  // by Pool
+  /// Part of the communication region in which boxes lie packed on their way between devices.
+  std::int64_t exchange_offset = 0, exchange_bytes = 0;
 };
 
 }  // namespace tessera::partition

@@ -92,14 +92,28 @@ std::string logs_json(const train::Logs& logs) {
   return json.dump() + "\n";
 }
 
-void write_devices(std::ostream& to, const std::vector<DeviceEntry>& devices) {
-  Table table({"device", "rank", "host", "model", "threads", "memory of the node"});
-  for (const auto& d : devices)
-    table.add({d.name, std::to_string(d.rank), d.host, d.model, std::to_string(d.threads), bytes_text(d.memory_bytes)});
+void write_devices(std::ostream& to, const std::vector<DeviceEntry>& devices, const std::vector<GpuEntry>& gpus) {
+  if (!devices.empty()) {
+    Table table({"device", "rank", "host", "model", "threads", "memory of the node"});
+    for (const auto& d : devices)
+      table.add(
+          {d.name, std::to_string(d.rank), d.host, d.model, std::to_string(d.threads), bytes_text(d.memory_bytes)});
+    table.write(to);
+  }
+  if (gpus.empty()) return;
+  if (!devices.empty()) to << '\n';
+  Table table(
+      {"device", "host", "model", "capability", "bus", "memory", "free", "peers", "driver for CUDA", "libraries"});
+  for (const auto& g : gpus) {
+    std::vector<std::string> peers;
+    for (const int peer : g.peers) peers.push_back(std::to_string(peer));
+    table.add({g.name, g.host, g.model, g.capability, g.bus_id, bytes_text(g.memory_bytes), bytes_text(g.free_bytes),
+               peers.empty() ? "none" : join(peers, " "), g.driver, g.libraries});
+  }
   table.write(to);
 }
 
-std::string devices_json(const std::vector<DeviceEntry>& devices) {
+std::string devices_json(const std::vector<DeviceEntry>& devices, const std::vector<GpuEntry>& gpus) {
   auto json = Json::array();
   for (const auto& d : devices)
     json.push_back({{"name", d.name},
@@ -108,6 +122,17 @@ std::string devices_json(const std::vector<DeviceEntry>& devices) {
                     {"model", d.model},
                     {"threads", d.threads},
                     {"memory_bytes", d.memory_bytes}});
+  for (const auto& g : gpus)
+    json.push_back({{"name", g.name},
+                    {"host", g.host},
+                    {"model", g.model},
+                    {"capability", g.capability},
+                    {"bus_id", g.bus_id},
+                    {"memory_bytes", g.memory_bytes},
+                    {"free_bytes", g.free_bytes},
+                    {"peers", g.peers},
+                    {"driver", g.driver},
+                    {"libraries", g.libraries}});
   return json.dump(1) + "\n";
 }
 

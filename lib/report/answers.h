@@ -29,7 +29,19 @@ struct DeviceEntry {
   int threads = 1;
   std::int64_t memory_bytes = 0;  // of the node, shared by its ranks
 };
-void write_devices(std::ostream& to, const std::vector<DeviceEntry>& devices);
-std::string devices_json(const std::vector<DeviceEntry>& devices);
+/// A GPU of a host.
+struct GpuEntry {
+  std::string name;  // "cuda:0"
+  std::string host;
+  std::string model;       // "NVIDIA H200"
+  std::string capability;  // "9.0"
+  std::string bus_id;
+  std::int64_t memory_bytes = 0, free_bytes = 0;
+  std::vector<int> peers;         // whose memory it reads directly
+  std::string driver, libraries;  // "13.0", "CUDA 13.0, cuBLASLt 13.1.0, NCCL 2.28.9"
+};
+
+void write_devices(std::ostream& to, const std::vector<DeviceEntry>& devices, const std::vector<GpuEntry>& gpus);
+std::string devices_json(const std::vector<DeviceEntry>& devices, const std::vector<GpuEntry>& gpus);
 
 }  // namespace tessera::report

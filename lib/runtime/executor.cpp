@@ -96,6 +96,8 @@ void Executor::Impl::allocate() {
       pools.base[index] = static_cast<std::byte*>(memory[index].get());
     }
   }
+  if (plan.exchange_bytes > 0)
+    world.use_exchange_memory(pools.at(Pool::kComm) + plan.exchange_offset, plan.exchange_bytes);
   constexpr auto kScratch = static_cast<std::size_t>(Pool::kScratch);
   device.set_scratch(pools.base[kScratch], plan.pool_bytes[kScratch]);
 }

@@ -1,5 +1,6 @@
 #include "comm/nccl/nccl_communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -158,38 +159,46 @@ void NcclCommunicator::all_to_all(const std::vector<Piece>& pieces, DType dtype)
   });
 }
 
-// Boxes are packed, sent and unpacked; the own ones take the same way.
+// Boxes are packed, sent and unpacked; the own ones take the same way. A box that goes to several peers is packed once.
 void NcclCommunicator::box_exchange(const void* in, const std::vector<BoxTransfer>& sends, void* out,
                                     const std::vector<BoxTransfer>& receives, DType dtype) {
   if (size_ > 1) add_box_exchange(shared_.counters, receives, dtype, rank_);
   const auto size = size_of(dtype);
-  std::int64_t bytes = 0;
-  for (const auto* list : {&sends, &receives})
-    for (const auto& transfer : *list) bytes += elements(transfer.box.size) * size;
-  if (bytes == 0) return;
-  auto* packed = shared_.exchange.at_least(bytes);
-  auto* at = packed;
+  const auto bytes_of = [&](const BoxTransfer& transfer) { return elements(transfer.box.size) * size; };
+  std::int64_t sent = 0, received = 0;
+  places_.clear();
   for (const auto& send : sends) {
-    copy_box(send, size, static_cast<std::byte*>(const_cast<void*>(in)), at, true, shared_.stream);
-    at += elements(send.box.size) * size;
+    const auto same = std::find_if(sends.begin(), sends.begin() + std::ssize(places_),
+                                   [&](const BoxTransfer& other) { return other.box == send.box; });
+    const bool first = same == sends.begin() + std::ssize(places_);
+    places_.push_back(first ? sent : places_[static_cast<std::size_t>(same - sends.begin())]);
+    if (first) sent += bytes_of(send);
+  }
+  for (const auto& receive : receives) received += bytes_of(receive);
+  if (sent + received == 0) return;
+  auto* packed = shared_.exchange.at_least(sent + received);
+  std::int64_t end = 0;
+  for (std::size_t k = 0; k < sends.size(); ++k) {
+    if (places_[k] < end || bytes_of(sends[k]) == 0) continue;
+    copy_box(sends[k], size, static_cast<std::byte*>(const_cast<void*>(in)), packed + places_[k], true, shared_.stream);
+    end = places_[k] + bytes_of(sends[k]);
   }
   grouped("ncclSend and ncclRecv", [&] {
-    auto* place = packed;
-    for (const auto& send : sends) {
-      const auto length = elements(send.box.size) * size;
-      if (length > 0) check(ncclSend(place, count_of(length), ncclUint8, send.peer, comm_, shared_.stream), "ncclSend");
-      place += length;
-    }
+    for (std::size_t k = 0; k < sends.size(); ++k)
+      if (const auto bytes = bytes_of(sends[k]); bytes > 0)
+        check(ncclSend(packed + places_[k], count_of(bytes), ncclUint8, sends[k].peer, comm_, shared_.stream),
+              "ncclSend");
+    auto* place = packed + sent;
     for (const auto& receive : receives) {
-      const auto length = elements(receive.box.size) * size;
-      if (length > 0)
-        check(ncclRecv(place, count_of(length), ncclUint8, receive.peer, comm_, shared_.stream), "ncclRecv");
-      place += length;
+      if (const auto bytes = bytes_of(receive); bytes > 0)
+        check(ncclRecv(place, count_of(bytes), ncclUint8, receive.peer, comm_, shared_.stream), "ncclRecv");
+      place += bytes_of(receive);
     }
   });
+  auto* place = packed + sent;
   for (const auto& receive : receives) {
-    copy_box(receive, size, static_cast<std::byte*>(out), at, false, shared_.stream);
-    at += elements(receive.box.size) * size;
+    copy_box(receive, size, static_cast<std::byte*>(out), place, false, shared_.stream);
+    place += bytes_of(receive);
   }
 }
 

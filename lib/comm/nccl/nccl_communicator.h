@@ -78,6 +78,7 @@ class NcclCommunicator final : public Communicator {
   Shared& shared_;
   ncclComm_t comm_ = nullptr;
   ncclWindow_t window_ = nullptr;
+  std::vector<std::int64_t> places_;  // of the boxes of an exchange in the packed memory
 };
 
 }  // namespace tessera::comm
