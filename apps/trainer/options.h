@@ -17,7 +17,7 @@ struct Options {
   std::string weights;
   std::string data;  // "": validation, else train
   std::string type;  // devices: "", "gpu", "cpu"
-  bool json = false, explain = false, measure = false, allow_mixed = false;
+  bool json = false, explain = false, measure = false, allow_mixed = false, profile = false;
 };
 
 /// Throws Error (config) with a sentence for what is not understood. nullopt: help or version was asked for; if

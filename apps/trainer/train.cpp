@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sys/file.h>
 
 #include "job.h"
 #include "report/jsonl.h"
 #include "report/observers.h"
 #include "report/plan_json.h"
+#include "report/profile_tables.h"
 #include "report/progress.h"
 #include "train/agree.h"
 #include "train/fit.h"
@@ -67,6 +69,8 @@ ExitCode train(const Options& options, comm::World& world) {
     observers.add(std::make_unique<report::Progress>(stderr));
   });
   const auto result = train::fit(session, observers, [&] { return signal.raised(); });
+  if (options.profile && world.rank() == 0)
+    report::write_profile(std::cout, session.executor().times(), session.hardware());
   train::save_weights(world, session.executor(), (folder / "final.safetensors").string());
   return result.interrupted ? ExitCode::kRequeue : ExitCode::kDone;
 }

@@ -103,6 +103,9 @@ class Device {
   virtual void synchronize() = 0;
 
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// A named range of the host's time line, for the vendor's profiler.
+  virtual void begin_range(const char* name) { (void)name; }
+  virtual void end_range() {}
   /// The stream as collectives on the device need it (cudaStream_t); null where they run on the host.
   virtual void* native_stream(Stream stream) = 0;
 

@@ -69,6 +69,7 @@ struct Executor::Impl {
   std::map<std::string, std::size_t> state_by_path;
   std::unique_ptr<Streams> streams;       // where a thread of this process communicates
   std::unique_ptr<QueuedStreams> queued;  // where the device works beside its host
+  std::unique_ptr<Profiler> profiler;     // where times are asked for
   comm::Context context;
 
   void allocate();
@@ -78,6 +79,7 @@ struct Executor::Impl {
   void run_section(const SectionImage& section, const device::StepParams& params);
   void run_stream(const SectionImage& section, int stream, const device::StepParams& params);
   void execute(const SectionImage& section, int index, const device::StepParams& params);
+  void execute(const Step& step, int index, const device::StepParams& own);
   void make_kernels(const std::vector<ImageMaker::KernelOfStream>& list);
   void finish(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step);
   void look_at_unfinished(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step, double seconds);
@@ -147,17 +149,23 @@ void Executor::Impl::execute(const SectionImage& section, int index, const devic
   const auto& step = section.steps[static_cast<std::size_t>(index)];
   auto own = params;
   if (step.instruction->micro_batch >= 0) own.micro_batch = step.instruction->micro_batch;
+  if (profiler) profiler->begin(step, own.micro_batch);
+  execute(step, index, own);
+  if (profiler) profiler->end(step, own.micro_batch);
+}
+
+void Executor::Impl::execute(const Step& step, int index, const device::StepParams& own) {
   const auto& operands = step.operands[static_cast<std::size_t>(own.micro_batch)];
   if (step.kernel >= 0) {
     try {
       kernels[static_cast<std::size_t>(step.kernel)]->run(operands.inputs.data(), operands.outputs.data(), own);
     } catch (const Error& error) {
       if (error.code() != ExitCode::kData) throw;
-      fail(ExitCode::kData, "step {}, '{}': {}", params.step, step.instruction->layer, error.what());
+      fail(ExitCode::kData, "step {}, '{}': {}", own.step, step.instruction->layer, error.what());
     }
     return;
   }
-  context = {step.what, index, params.step};
+  context = {step.what, index, own.step};
   execute_collective(step, std::get<partition::CollectiveCall>(step.instruction->what), operands);
 }
 
@@ -208,7 +216,7 @@ void Executor::Impl::look_at_unfinished(const ProgramImage& image, const Section
 
 Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
                    const ExecutorOptions& options)
-    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
   TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
   const auto hashes = world.gather(std::to_string(partition::hash(plan)));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank)
@@ -222,6 +230,10 @@ Executor::Executor(const partition::Plan& plan, device::Device& device, comm::Wo
   ImageMaker maker(plan, impl_->pools, world);
   for (const auto& [name, program] : plan.programs) impl_->programs[name] = maker.make(program);
   impl_->make_kernels(maker.kernels());
+  if (options.profile) {
+    impl_->profiler = std::make_unique<Profiler>(device);
+    for (const auto& [name, image] : impl_->programs) impl_->profiler->add(image);
+  }
   world.set_deadline(options.time_limit_s);
   world.set_context(&impl_->context);
   if (device.asynchronous())
@@ -286,6 +298,7 @@ void Executor::run(const std::string& program, const std::string& epilogue, cons
   const auto* last = section == image.epilogues.end() ? nullptr : &section->second;
   if (last != nullptr) impl_->run_section(*last, step_params);
   impl_->finish(image, last, params.step);
+  if (impl_->profiler) impl_->profiler->collect(image, epilogue);
 }
 
 void Executor::read_output(const std::string& program, const std::string& name, void* host) const {
@@ -371,6 +384,10 @@ void Executor::check_replicas() const {
              state.variable.path, first, rank, to_string(box));
     }
   }
+}
+
+std::vector<InstructionTime> Executor::times() const {
+  return impl_->profiler ? impl_->profiler->times() : std::vector<InstructionTime>{};
 }
 
 std::int64_t Executor::pool_bytes(Pool pool) const { return impl_->allocated[static_cast<std::size_t>(pool)]; }

@@ -9,12 +9,14 @@
 #include "comm/communicator.h"
 #include "device/device.h"
 #include "partition/program.h"
+#include "runtime/profiler.h"
 
 namespace tessera::runtime {
 
 struct ExecutorOptions {
   bool comm_thread = false;   // run the communication stream on a thread of its own
   double time_limit_s = 120;  // after which a waiting rank names what did not come
+  bool profile = false;       // takes the time of every instruction
 };
 
 /// Runs the programs of a plan on a device with communicators. Everything is allocated and prepared in the constructor;
@@ -61,6 +63,9 @@ class Executor {
   /// Compares checksums of every variable among the ranks that hold the same part of it. Collective. Throws Error
   /// (internal) naming the first variable that differs and the ranks.
   void check_replicas() const;
+
+  /// Time of each instruction so far; empty without ExecutorOptions::profile.
+  std::vector<InstructionTime> times() const;
 
   /// Bytes that each pool was allocated with.
   std::int64_t pool_bytes(partition::Pool pool) const;

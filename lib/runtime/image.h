@@ -44,6 +44,10 @@ struct Step {
   BoxTransfers transfers;
 };
 
+inline device::Stream stream_of(const Step& step) {
+  return step.instruction->stream == partition::Stream::kComm ? device::Stream::kComm : device::Stream::kCompute;
+}
+
 struct SectionImage {
   std::vector<Step> steps;                    // in the order of the list
   std::array<std::vector<int>, 2> of_stream;  // indices into steps

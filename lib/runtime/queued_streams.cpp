@@ -5,10 +5,6 @@ namespace {
 
 constexpr auto kCommunicates = static_cast<std::size_t>(partition::Stream::kComm);
 
-device::Stream stream_of(const Step& step) {
-  return step.instruction->stream == partition::Stream::kComm ? device::Stream::kComm : device::Stream::kCompute;
-}
-
 }  // namespace
 
 QueuedStreams::QueuedStreams(device::Device& device, int events)

@@ -46,7 +46,7 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
   or_end_job(world, [&] {
     executor_ = std::make_unique<runtime::Executor>(
         plan(), *device_, gpu_world_ ? *gpu_world_ : world_,
-        runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread});
+        runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread, .profile = own.profile});
   });
   executor_->initialise_state();
   if (spec.model.load_weights.empty()) return;
@@ -78,6 +78,11 @@ Planning Session::plan_for(const SessionOptions& options, std::int64_t memory_li
       .programs = options.programs, .memory_limit = memory_limit, .device = choice_.kind, .hardware = choice_.hardware};
   return options.single_device ? plan_run(spec_, mesh::Distribution{}, planning)
                                : plan_run(spec_, world_.size(), planning);
+}
+
+partition::Hardware Session::hardware() const {
+  const bool found = spec_.hardware.empty() && !choice_.hardware.empty();
+  return found ? partition::load_hardware(choice_.hardware) : hardware_of(spec_);
 }
 
 double Session::loss(const std::string& program) const {

@@ -24,6 +24,7 @@ struct SessionOptions {
   bool allow_mixed = false;           // ranks on different processors
   int threads = 0;                    // of the device; 0: cores of the node / ranks on it
   bool comm_thread = false;           // overlap communication even where no core is left for it
+  bool profile = false;               // take the time of every instruction
 };
 
 /// A planned model on this rank's device, with its first values: from the initialisers, or from model.load_weights.
@@ -38,6 +39,8 @@ class Session {
   const partition::Plan& plan() const { return planning_.plan; }
   runtime::Executor& executor() { return *executor_; }
   const DeviceChoice& device() const { return choice_; }
+  /// The profile that the plan was made for.
+  partition::Hardware hardware() const;
   bool has_program(const std::string& name) const { return plan().programs.contains(name); }
   const std::vector<std::string>& warnings() const { return warnings_; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <nvtx3/nvToolsExt.h>
 
 #include <fmt/format.h>
 
@@ -134,6 +135,8 @@ class CudaDevice final : public Device {
   }
 
   std::unique_ptr<Event> make_event() override { return std::make_unique<StreamEvent>(context_); }
+  void begin_range(const char* name) override { nvtxRangePushA(name); }
+  void end_range() override { nvtxRangePop(); }
   void* native_stream(Stream stream) override { return context_.stream(stream); }
 
   std::string tune(const std::vector<KernelSpec>& kernels) override {
