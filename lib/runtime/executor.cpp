@@ -81,8 +81,8 @@ struct Executor::Impl {
   void execute(const SectionImage& section, int index, const device::StepParams& params);
   void execute(const Step& step, int index, const device::StepParams& own);
   void make_kernels(const std::vector<ImageMaker::KernelOfStream>& list);
-  void finish(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step);
-  void look_at_unfinished(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step, double seconds);
+  void finish(std::int64_t step);
+  void look_at(const Step* unfinished, std::int64_t step, double seconds);
 };
 
 void Executor::Impl::allocate() {
@@ -160,6 +160,9 @@ void Executor::Impl::execute(const Step& step, int index, const device::StepPara
     try {
       kernels[static_cast<std::size_t>(step.kernel)]->run(operands.inputs.data(), operands.outputs.data(), own);
     } catch (const Error& error) {
+      if (queued && error.code() == ExitCode::kInternal)  // perhaps of what was queued before
+        fail(ExitCode::kInternal, "step {}, no later than {} (instruction {}): {}", own.step, step.what, index,
+             error.what());
       if (error.code() != ExitCode::kData) throw;
       fail(ExitCode::kData, "step {}, '{}': {}", own.step, step.instruction->layer, error.what());
     }
@@ -180,36 +183,36 @@ void Executor::Impl::make_kernels(const std::vector<ImageMaker::KernelOfStream>&
 }
 
 // Waits for what has been queued, with an eye on the ranks that it may wait for.
-void Executor::Impl::finish(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step) {
+void Executor::Impl::finish(std::int64_t step) {
   constexpr auto kNap = std::chrono::microseconds(20);
   constexpr auto kLook = std::chrono::milliseconds(20);
   const auto start = std::chrono::steady_clock::now();
   auto looked = start;
-  while (queued && !device.idle()) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - start < kLook) continue;  // most steps end so soon that a nap would cost more
-    std::this_thread::sleep_for(kNap);
-    if (now - looked < kLook) continue;
-    looked = now;
-    look_at_unfinished(image, epilogue, step, std::chrono::duration<double>(now - start).count());
-  }
+  const Step* unfinished = nullptr;
   try {
+    while (queued && !device.idle()) {
+      unfinished = queued->first_unfinished();
+      const auto now = std::chrono::steady_clock::now();
+      if (now - start < kLook) continue;  // most steps end so soon that a nap would cost more
+      std::this_thread::sleep_for(kNap);
+      if (now - looked < kLook) continue;
+      looked = now;
+      look_at(unfinished, step, std::chrono::duration<double>(now - start).count());
+    }
     device.synchronize();
   } catch (const Error& error) {
-    if (error.code() != ExitCode::kData) throw;
-    fail(ExitCode::kData, "step {}, {}", step, error.what());
+    if (error.code() == ExitCode::kData) fail(ExitCode::kData, "step {}, {}", step, error.what());
+    if (error.code() != ExitCode::kInternal || unfinished == nullptr) throw;
+    fail(ExitCode::kInternal, "step {}, at or after {} (instruction {}): {}", step, unfinished->what,
+         unfinished->number, error.what());
   }
 }
 
-void Executor::Impl::look_at_unfinished(const ProgramImage& image, const SectionImage* epilogue, std::int64_t step,
-                                        double seconds) {
-  const Step* unfinished = queued->first_unfinished(image.prologue);
-  if (unfinished == nullptr) unfinished = queued->first_unfinished(image.body);
-  if (unfinished == nullptr && epilogue != nullptr) unfinished = queued->first_unfinished(*epilogue);
+void Executor::Impl::look_at(const Step* unfinished, std::int64_t step, double seconds) {
   const bool waits = unfinished != nullptr && unfinished->kernel < 0;
   if (!waits && seconds > options.time_limit_s)
-    fail(ExitCode::kPeerLost, "{} of step {} has not ended on this rank's device after {:.3g} s",
-         unfinished == nullptr ? "the last kernel" : unfinished->what, step, options.time_limit_s);
+    fail(ExitCode::kPeerLost, "step {}: {} has not ended on this rank's device after {:.3g} s", step,
+         unfinished == nullptr ? "the last kernel" : unfinished->what, options.time_limit_s);
   if (waits) context = {unfinished->what, unfinished->number, step};
   world.look_at_queued(seconds);
 }
@@ -283,6 +286,7 @@ void Executor::run(const std::string& program, const std::string& epilogue, cons
   const auto& image = impl_->program(program);
   impl_->device.begin_step(params);
   if (impl_->queued) {
+    impl_->queued->begin();
     impl_->world.begin_step(params.step);
     impl_->upload_inputs(*image.program);
   }
@@ -295,9 +299,8 @@ void Executor::run(const std::string& program, const std::string& epilogue, cons
   const auto section = image.epilogues.find(epilogue);
   TESSERA_CHECK(epilogue.empty() || section != image.epilogues.end(), "program {} has no epilogue '{}'", program,
                 epilogue);
-  const auto* last = section == image.epilogues.end() ? nullptr : &section->second;
-  if (last != nullptr) impl_->run_section(*last, step_params);
-  impl_->finish(image, last, params.step);
+  if (section != image.epilogues.end()) impl_->run_section(section->second, step_params);
+  impl_->finish(params.step);
   if (impl_->profiler) impl_->profiler->collect(image, epilogue);
 }
 

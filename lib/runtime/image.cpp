@@ -138,7 +138,20 @@ SectionImage ImageMaker::make_section(const Program& program, const Section& sec
     of_stream.push_back(static_cast<int>(image.steps.size()));
     image.steps.push_back(std::move(step));
   }
+  mark_layers(image);
   return image;
+}
+
+// Where a device fails beside its host, the marks tell in which layer.
+void ImageMaker::mark_layers(SectionImage& image) {
+  Step* last = nullptr;
+  for (auto& step : image.steps) {
+    if (step.kernel < 0) continue;
+    if (last != nullptr && last->own_event < 0 && last->instruction->layer != step.instruction->layer)
+      last->own_event = events_++;
+    last = &step;
+  }
+  if (last != nullptr && last->own_event < 0) last->own_event = events_++;
 }
 
 void ImageMaker::prepare(Step& step, const Program& program, const KernelCall& call) {

@@ -89,6 +89,7 @@ class ImageMaker {
   Place memory_of(const partition::Program& program, int value) const;
   device::TensorSpec tensor_spec(const partition::ProgramValue& value) const;
   SectionImage make_section(const partition::Program& program, const partition::Section& section);
+  void mark_layers(SectionImage& image);
   void prepare(Step& step, const partition::Program& program, const partition::KernelCall& call);
   void prepare(Step& step, const partition::Program& program, const partition::CollectiveCall& call);
   int kernel_index(device::KernelSpec spec, partition::Stream stream);

@@ -22,7 +22,9 @@ void QueuedStreams::queue(const SectionImage& section, const std::function<void(
     const auto& step = section.steps[static_cast<std::size_t>(index)];
     if (step.wait_event >= 0) event(step.wait_event).wait(stream_of(step));
     queue_step(index);
-    if (step.own_event >= 0) event(step.own_event).record(stream_of(step));
+    if (step.own_event < 0) continue;
+    event(step.own_event).record(stream_of(step));
+    marks_.push_back(&step);
   }
   if (communicates) {
     join_->record(device::Stream::kComm);
@@ -30,10 +32,14 @@ void QueuedStreams::queue(const SectionImage& section, const std::function<void(
   }
 }
 
-const Step* QueuedStreams::first_unfinished(const SectionImage& section) const {
-  for (const auto& step : section.steps)
-    if (step.own_event >= 0 && !event(step.own_event).done()) return &step;
-  return nullptr;
+void QueuedStreams::begin() {
+  marks_.clear();
+  ended_ = 0;
+}
+
+const Step* QueuedStreams::first_unfinished() {
+  while (ended_ < marks_.size() && event(marks_[ended_]->own_event).done()) ++ended_;
+  return ended_ < marks_.size() ? marks_[ended_] : nullptr;
 }
 
 }  // namespace tessera::runtime

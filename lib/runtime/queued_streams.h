@@ -20,14 +20,18 @@ class QueuedStreams {
   /// queued in the compute stream afterwards follows both.
   void queue(const SectionImage& section, const std::function<void(int)>& queue_step);
 
-  /// The first step with an event, in the order of the section, that has not ended; null: none.
-  const Step* first_unfinished(const SectionImage& section) const;
+  /// Of the sections queued since the last call of begin(), in their order: the first step with an event that has not
+  /// ended; null: all have. Goes on from where it was, so that it costs little to ask often.
+  const Step* first_unfinished();
+  void begin();
 
  private:
   device::Event& event(int number) const { return *events_[static_cast<std::size_t>(number)]; }
 
   std::vector<std::unique_ptr<device::Event>> events_;
   std::unique_ptr<device::Event> fork_, join_;
+  std::vector<const Step*> marks_;  // steps with an event that have been queued
+  std::size_t ended_ = 0;           // of these
 };
 
 }  // namespace tessera::runtime
