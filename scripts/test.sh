@@ -2,6 +2,7 @@
 # scripts/test.sh [STAGE...]: installs what is missing, builds, tests. Stages, in this order; default: all of them.
 #   format     clang-format on all sources
 #   release    build, then all tests
+#   emulated   the CUDA backend and NCCL on emulated GPUs: kernels, Keras's cases, meshes, failures
 #   tidy       clang-tidy on the files that differ from origin/main or, without one, from the commit before
 #   asan       mesh, config, checkpoint, data and runtime tests and 60 cases of mesh equality under ASan, LSan and UBSan
 #   tsan       the thread communicator and the executor with its communication thread under TSan
@@ -10,7 +11,8 @@
 # all, "passed N, failed N".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- format release tidy asan tsan fuzz
+[ $# -gt 0 ] || set -- format release emulated tidy asan tsan fuzz
+export TESSERA_CUDA_ARCHITECTURES=${TESSERA_CUDA_ARCHITECTURES:-90}  # one and its PTX, where the toolkit is
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export CCACHE_DIR=${CCACHE_DIR:-$HOME/.cache/ccache}
 scripts/install_packages.sh packages.txt packages_test.txt || exit 1
@@ -22,6 +24,20 @@ stage_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
 stage_release() {
   scripts/build.sh release && ctest --test-dir build/release --output-on-failure --no-tests=error -j "$jobs"
+}
+
+# It needs the toolkit's headers, not a GPU.
+stage_emulated() {
+  local header targets=(trainer device_test reference_test train_test comm_nccl_test cuda_emulator_test cuda_emulator_nccl_test)
+  for header in "${CUDA_HOME:-/usr/local/cuda}/include/cublasLt.h" /usr/include/cublasLt.h; do
+    [ -f "$header" ] && break
+  done
+  if [ ! -f "$header" ]; then
+    echo "NOT RUN: there are no headers of the CUDA toolkit, cuBLASLt and NCCL here; set CUDA_HOME"
+    return 0
+  fi
+  scripts/build.sh emulated "${targets[@]}" &&
+    ctest --test-dir build/emulated --output-on-failure --no-tests=error -L emulated -j "$jobs"
 }
 
 stage_tidy() {

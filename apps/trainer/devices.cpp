@@ -106,7 +106,8 @@ ExitCode devices(const Options& options, comm::World& world) {
   const auto launch = train::agree_on_launch(world, true, 0);
   print_warnings(world, launch.warnings);
   if (options.measure) {
-    const auto profile = train::measure_hardware(world, launch);
+    const auto profile = train::measure_hardware(
+        world, launch, options.type == "gpu" ? device::DeviceKind::kCuda : device::DeviceKind::kCpu);
     if (world.rank() == 0) std::cout << partition::to_json(profile) << '\n';
     return ExitCode::kDone;
   }
