@@ -150,6 +150,7 @@ struct Plan {
   mesh::DeviceMesh mesh;
   std::vector<mesh::Axis> batch_axes;
   std::string hardware;  // name of the profile
+  std::string device;    // "cuda (auto: every rank has a GPU)": what it is for, and why
   std::vector<StateBuffer> state;
   /// train, evaluate, predict; "train.metrics" and "evaluate.metrics" hand out the sums of the metric states of all
   /// ranks.

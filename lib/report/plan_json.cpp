@@ -156,6 +156,7 @@ std::string plan_json(const Plan& plan) {
       {"version", 1},
       {"mesh", {{"shape", plan.mesh.shape()}, {"axis_names", plan.mesh.axis_names()}, {"ranks", plan.mesh.ranks()}}},
       {"batch_axes", axes_json(plan.batch_axes, plan.mesh)},
+      {"device", plan.device},
       {"hardware", plan.hardware},
       {"solver", plan.solver},
       {"pools", Json::object()},

@@ -113,8 +113,8 @@ void write_edges(std::ostream& to, const Plan& plan) {
 void write_tables(std::ostream& to, const Plan& plan, bool explain) {
   const auto batch =
       plan.batch_axes.empty() ? std::string("not split") : "split over " + axes_text(plan.batch_axes, plan.mesh);
-  to << fmt::format("mesh {}, batch {}, hardware profile {}, solved {}\n\n", to_string(plan.mesh), batch, plan.hardware,
-                    plan.solver);
+  to << fmt::format("mesh {}, batch {}, device {}, hardware profile {}, solved {}\n\n", to_string(plan.mesh), batch,
+                    plan.device, plan.hardware, plan.solver);
   write_state(to, plan);
   for (const auto& [name, program] : plan.programs) write_program(to, plan, program);
   write_memory(to, plan);

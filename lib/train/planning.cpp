@@ -102,6 +102,10 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   }
   const auto unmatched = unmatched_rules(spec, planning);
   planning.plan = partition::make_plan(request);
+  const auto why = options.device          ? options.why_device
+                   : spec.device == "auto" ? "auto: as the hardware profile " + request.hardware.name
+                                           : "device: " + spec.device;
+  planning.plan.device = fmt::format("{} ({})", to_string(kind), why);
   planning.plan.warnings.insert(planning.plan.warnings.begin(), unmatched.begin(), unmatched.end());
   return planning;
 }

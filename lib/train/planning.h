@@ -19,6 +19,7 @@ struct PlanningOptions {
   bool explain = false;
   std::int64_t memory_limit = 0;                  // bytes a device, instead of the profile's
   std::optional<device::DeviceKind> device = {};  // absent: as `device:` says, or the hardware profile
+  std::string why_device = {};                    // of `device`
   std::string hardware = {};                      // the profile where the config names none; "": cpu
 };
 

@@ -74,8 +74,11 @@ std::int64_t Session::needed_bytes() const {
 }
 
 Planning Session::plan_for(const SessionOptions& options, std::int64_t memory_limit) const {
-  const PlanningOptions planning{
-      .programs = options.programs, .memory_limit = memory_limit, .device = choice_.kind, .hardware = choice_.hardware};
+  const PlanningOptions planning{.programs = options.programs,
+                                 .memory_limit = memory_limit,
+                                 .device = choice_.kind,
+                                 .why_device = choice_.reason,
+                                 .hardware = choice_.hardware};
   return options.single_device ? plan_run(spec_, mesh::Distribution{}, planning)
                                : plan_run(spec_, world_.size(), planning);
 }
