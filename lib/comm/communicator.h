@@ -102,6 +102,8 @@ class World {
 
   /// Says to the ranks of the node that this one has come to a step.
   virtual void begin_step(std::int64_t step) { (void)step; }
+  /// Throws Error (peer lost) where a collective that was queued on a device has failed.
+  virtual void check_queued() {}
   /// Looks at collectives that have been queued on a device and have not ended after so many seconds. Throws Error
   /// (peer lost) where they cannot end any more or the deadline has passed. Where collectives run on the host there are
   /// none.

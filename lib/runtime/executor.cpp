@@ -200,6 +200,7 @@ void Executor::Impl::finish(std::int64_t step) {
       look_at(unfinished, step, std::chrono::duration<double>(now - start).count());
     }
     device.synchronize();
+    world.check_queued();
   } catch (const Error& error) {
     if (error.code() == ExitCode::kData) fail(ExitCode::kData, "step {}, {}", step, error.what());
     if (error.code() != ExitCode::kInternal || unfinished == nullptr) throw;

@@ -130,18 +130,22 @@ class Fit {
     ++result_.steps;
 
     StepEvent event{.epoch = epoch_, .step = params.step, .step_in_epoch = step + 1};
-    event.loss = session_.loss("train");
     event.learning_rate = params.learning_rate;
-    if (const auto squared = session_.report("train", "grad_norm_squared"); apply && squared)
-      event.grad_norm = std::sqrt(*squared);
+    or_end_job(session_.world(), [&] {
+      event.loss = session_.loss("train");
+      if (const auto squared = session_.report("train", "grad_norm_squared"); apply && squared)
+        event.grad_norm = std::sqrt(*squared);
+    });
     const auto now = seconds_now();
     event.step_ms = (now - step_end_) * 1e3;
     event.samples_per_s = static_cast<double>(params.real_rows) / (now - step_end_);
     step_end_ = now;
     tell([&] { observer_.step(event); });
     check_finite(event);
-    if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
-    result_.interrupted = session_.world().any(stop_());
+    or_end_job(session_.world(), [&] {
+      if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
+      result_.interrupted = session_.world().any(stop_());
+    });
     return {event.loss, params.real_rows};
   }
 

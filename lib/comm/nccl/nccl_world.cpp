@@ -75,16 +75,18 @@ class NcclWorld final : public World {
   }
 
   void begin_step(std::int64_t step) override { control_.begin_step(step); }
-  void look_at_queued(double seconds) override {
+  void check_queued() override {
     for (const auto& [ranks, group] : groups_)
       if (const auto error = group->error(); error != ncclSuccess) {
-        look_at_peers(seconds);  // a rank that has failed says more than the error that it left here
         const auto* doing = context();
         fail(ExitCode::kPeerLost, "{} (instruction {}, step {}) failed: {}",
              doing == nullptr ? "a collective" : doing->what, doing == nullptr ? -1 : doing->instruction,
              doing == nullptr ? 0 : doing->step, ncclGetErrorString(error));
       }
-    look_at_peers(seconds);
+  }
+  void look_at_queued(double seconds) override {
+    look_at_peers(seconds);  // a rank that has failed says more than the error that it left here
+    check_queued();
   }
 
   [[noreturn]] void abort(int exit_code, const std::string& sentence) override {
