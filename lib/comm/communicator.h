@@ -80,6 +80,8 @@ class World {
   virtual std::string host() const = 0;
   virtual int local_rank() const = 0;  // among the ranks of this host
   virtual int local_size() const = 0;
+  /// Whether each rank is a process of its own: only then can it have a GPU of its own.
+  virtual bool ranks_are_processes() const { return true; }
 
   /// `ranks`: world ranks of the own group, in order; every rank of the world calls with its own group (a partition of
   /// the world). Cached by that list.

@@ -90,6 +90,8 @@ std::vector<int> assign_gpus(const std::vector<GpuView>& ranks) {
 
 DeviceChoice choose_device(const config::Spec& spec, comm::World& world) {
   if (spec.device == "cpu") return {device::DeviceKind::kCpu, "device: cpu", 0, ""};
+  if (spec.device == "auto" && !world.ranks_are_processes())
+    return {device::DeviceKind::kCpu, "auto: the ranks are threads of one process", 0, ""};
   std::vector<GpuView> views;
   for (const auto& text : world.gather(to_text(view_of(world)))) views.push_back(from_text(text));
   DeviceChoice choice{device::DeviceKind::kCuda, "device: cuda", 0, ""};

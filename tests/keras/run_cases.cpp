@@ -11,6 +11,7 @@
 #include "layers/optimizer.h"
 #include "mesh/layout.h"
 #include "support/history.h"
+#include "support/test_device.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 
@@ -44,7 +45,7 @@ class Run {
         final_(folder() + "/runs/" + name + "/final.safetensors") {}
 
   std::optional<std::string> skip() const {
-    const auto spec = config::parse_spec(text_, config_, {});
+    const auto spec = config::parse_spec(text_, config_, {"device=cpu"});
     for (const auto& layer : spec.model.layers)
       if (layer.type != "Shared" && layers::layer_registry().find(layer.type) == nullptr) return "layer " + layer.type;
     if (layers::loss_registry().find(spec.compile.loss.name) == nullptr) return "loss " + spec.compile.loss.name;
@@ -56,7 +57,8 @@ class Run {
   }
 
   void run(Comparison& c, const Mesh& mesh) const {
-    const auto spec = config::parse_spec(text_ + distribution(mesh), config_, {});
+    const auto spec =
+        config::parse_spec(text_ + distribution(mesh), config_, {"device=" + test::device_of_threads(mesh.ranks)});
     std::mutex mutex;
     std::map<std::string, std::vector<float>> weights;
     comm::run_on_threads(mesh.ranks, [&](comm::World& world) {

@@ -2,12 +2,23 @@
 
 #include <mutex>
 
+#include "support/test_device.h"
 #include "train/feed.h"
 #include "train/fit.h"
 
 namespace tessera::test {
 
-History fit_on(int ranks, const config::Spec& spec, bool comm_thread) {
+namespace {
+
+config::Spec on_threads(int ranks, config::Spec spec) {
+  spec.device = device_of_threads(ranks);
+  return spec;
+}
+
+}  // namespace
+
+History fit_on(int ranks, const config::Spec& asked, bool comm_thread) {
+  const auto spec = on_threads(ranks, asked);
   History result;
   comm::run_on_threads(ranks, [&](comm::World& world) {
     train::Session session(spec, world, {.programs = {"train", "evaluate"}, .threads = 1, .comm_thread = comm_thread});
@@ -18,7 +29,8 @@ History fit_on(int ranks, const config::Spec& spec, bool comm_thread) {
   return result;
 }
 
-std::vector<Batch> batches_on(int ranks, const config::Spec& spec, std::int64_t epochs) {
+std::vector<Batch> batches_on(int ranks, const config::Spec& asked, std::int64_t epochs) {
+  const auto spec = on_threads(ranks, asked);
   std::vector<Batch> batches;
   std::int64_t padded_rows = 0;
   std::mutex mutex;

@@ -80,6 +80,7 @@ class ThreadsWorld final : public World {
   int size() const override { return job_.size; }
   std::string host() const override { return host_name(); }
   int local_rank() const override { return rank_; }
+  bool ranks_are_processes() const override { return size() == 1; }
   int local_size() const override { return job_.size; }
 
   Communicator& communicator(const std::vector<std::int64_t>& ranks) override {
