@@ -110,8 +110,8 @@ ncclResult_t Communicator::poll() {
   const ncclResult_t result = pending_();
   if (result == ncclInProgress) return result;
   pending_ = nullptr;
-  error = result;
-  return result;
+  if (error == ncclSuccess) error = result;  // the call itself may have left one
+  return error;
 }
 
 bool Communicator::busy() {
