@@ -182,8 +182,8 @@ Device& device_with(int threads) {
   }();
   (void)kLimited;
   if (on_gpu()) {
-    static const auto gpu = tessera::test::make_device();
-    return *gpu;
+    static const auto kGpu = tessera::test::make_device();
+    return *kGpu;
   }
   static const auto kOne = make_cpu_device({.threads = 1});
   static const auto kTwo = make_cpu_device({.threads = 2});

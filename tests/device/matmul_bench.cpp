@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   cpu::Context context;
   context.threads = threads;
   for (const auto& [name, shape] : shapes())
-    benchmark::RegisterBenchmark((std::string(name) + " " + cpu::to_string(shape)).c_str(),
+    benchmark::RegisterBenchmark((std::string(name) + " " + to_string(shape)).c_str(),
                                  [&, s = shape](benchmark::State& state) { compare(state, s, *device, context); })
         ->UseManualTime()
         ->Iterations(10)
