@@ -46,6 +46,7 @@ class NcclWorld final : public World {
     std::memcpy(id.internal, ids[static_cast<std::size_t>(ranks.front())].data(), sizeof id.internal);
     control_.barrier();
     std::vector<std::string> names;
+    names.reserve(ranks.size());
     for (const auto member : ranks) names.push_back(std::to_string(member));
     group = std::make_unique<NcclCommunicator>(static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()),
                                                id, "ranks " + join(names, " "), shared_);
@@ -131,8 +132,8 @@ std::string version() {
 
 /// What the loader looks up in the shared object.
 extern "C" __attribute__((visibility("default"))) const NcclBackend* tessera_nccl_backend() {
-  static const NcclBackend backend{make_world, version};
-  return &backend;
+  static const NcclBackend kBackend{make_world, version};
+  return &kBackend;
 }
 
 }  // namespace tessera::comm

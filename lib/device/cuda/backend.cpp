@@ -98,8 +98,8 @@ CudaLibraries libraries() {
 
 /// What the loader looks up in the shared object.
 extern "C" __attribute__((visibility("default"))) const CudaBackend* tessera_cuda_backend() {
-  static const CudaBackend backend{cuda::gpus, cuda::free_bytes, cuda::libraries, cuda::make_checked_device};
-  return &backend;
+  static const CudaBackend kBackend{cuda::gpus, cuda::free_bytes, cuda::libraries, cuda::make_checked_device};
+  return &kBackend;
 }
 
 }  // namespace tessera::device
