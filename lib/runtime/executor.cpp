@@ -229,6 +229,9 @@ Executor::Executor(const partition::Plan& plan, device::Device& device, comm::Wo
            "rank {} on {} has another plan than rank 0 (hash {} and {}); do all nodes run the same build?", rank,
            world.host(), hashes[rank], hashes[0]);
 
+  TESSERA_CHECK(plan.pool_bytes[static_cast<std::size_t>(Pool::kUploads)] == 0 || device.asynchronous(),
+                "a plan for {} on {}", plan.device, device.name());
+
   impl_->allocate();
   for (std::size_t s = 0; s < plan.state.size(); ++s) impl_->state_by_path[plan.state[s].variable.path] = s;
   ImageMaker maker(plan, impl_->pools, world);

@@ -214,6 +214,7 @@ TEST(Executor, KeepOrZeroKeepsAtCoordinateZeroOnly) {
   program.outputs = {{graph::GraphOutput::Kind::kPrediction, "out", out}};
   program.body.instructions = {instruction({"keep_or_zero", {in}, {out}, {{"axes", std::vector<std::int64_t>{1}}}})};
   for (auto& bytes : plan.pool_bytes) bytes = 256;
+  plan.pool_bytes[static_cast<std::size_t>(Pool::kUploads)] = 0;
   comm::run_on_threads(4, [&](comm::World& world) {
     TestDevice device;
     Executor executor(plan, device, world, {});
@@ -239,6 +240,7 @@ TEST(Executor, MicroBatchesWalkThroughTheInputAndAccumulate) {
   program.outputs = {{graph::GraphOutput::Kind::kPrediction, "y", y}};
   program.body.instructions = {instruction({"matmul", {part, part}, {y}, {{"accumulate", true}}})};
   for (auto& bytes : plan.pool_bytes) bytes = 256;
+  plan.pool_bytes[static_cast<std::size_t>(Pool::kUploads)] = 0;
   const auto world = comm::make_self_world();
   TestDevice device;
   Executor executor(plan, device, *world, {});
