@@ -8,7 +8,9 @@
 
 namespace tessera::device {
 
-bool checks_data(const std::string& name) { return name == "embedding" || name == "sparse_crossentropy" || name == "row_sum_exp_picked"; }
+bool checks_data(const std::string& name) {
+  return name == "embedding" || name == "sparse_crossentropy" || name == "row_sum_exp_picked";
+}
 
 std::string to_string(DeviceKind kind) { return kind == DeviceKind::kCpu ? "cpu" : "cuda"; }
 
