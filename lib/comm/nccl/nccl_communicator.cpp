@@ -100,7 +100,11 @@ void NcclCommunicator::settle(ncclResult_t result, const char* call) const {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
     shared_.look(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  check(result, call);
+  try {
+    check(result, call);
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", shared_.doing(), error.what());
+  }
 }
 
 template <typename Call>

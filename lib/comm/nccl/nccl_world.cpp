@@ -17,6 +17,7 @@ class NcclWorld final : public World {
       : control_(control), windows_(options.windows), shared_(static_cast<cudaStream_t>(options.stream)) {
     shared_.most_blocks = options.most_blocks;
     shared_.look = [this](double seconds) { look_at_peers(seconds); };
+    shared_.doing = [this] { return doing(); };
     set_deadline(control.deadline());
   }
 
@@ -78,12 +79,8 @@ class NcclWorld final : public World {
   void begin_step(std::int64_t step) override { control_.begin_step(step); }
   void check_queued() override {
     for (const auto& [ranks, group] : groups_)
-      if (const auto error = group->error(); error != ncclSuccess) {
-        const auto* doing = context();
-        fail(ExitCode::kPeerLost, "{} (instruction {}, step {}) failed: {}",
-             doing == nullptr ? "a collective" : doing->what, doing == nullptr ? -1 : doing->instruction,
-             doing == nullptr ? 0 : doing->step, ncclGetErrorString(error));
-      }
+      if (const auto error = group->error(); error != ncclSuccess)
+        fail(ExitCode::kPeerLost, "{} failed: {}", doing(), ncclGetErrorString(error));
   }
   void look_at_queued(double seconds) override {
     look_at_peers(seconds);  // a rank that has failed says more than the error that it left here
@@ -97,6 +94,11 @@ class NcclWorld final : public World {
   }
 
  private:
+  std::string doing() const {
+    const auto* now = context();
+    if (now == nullptr) return "a collective";
+    return fmt::format("{} (instruction {}, step {})", now->what, now->instruction, now->step);
+  }
   void lend_context() {
     control_.set_context(context());
     control_.set_deadline(deadline());
