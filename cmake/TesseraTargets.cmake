@@ -1,12 +1,25 @@
 include(GoogleTest OPTIONAL)
 
-# tessera_room(NAME SOURCES a.cpp ... ROOMS core ... LIBRARIES yaml-cpp ...)
-# A room is a static library tessera_NAME. ROOMS are the rooms it may include; LIBRARIES stay private to it.
+# tessera_room(NAME SOURCES a.cpp ... ROOMS core ... LIBRARIES yaml-cpp ... [NO_HEADERS])
+# A room is a static library tessera_NAME. ROOMS are the rooms it may include; LIBRARIES stay private to it. NO_HEADERS: it
+# has compiler options of its own, and so cannot share the precompiled headers.
 function(tessera_room name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "NO_HEADERS" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
   add_library(tessera_${name} STATIC ${ARG_SOURCES})
   list(TRANSFORM ARG_ROOMS PREPEND tessera_)
   target_link_libraries(tessera_${name} PUBLIC tessera_options ${ARG_ROOMS} PRIVATE ${ARG_LIBRARIES})
+  if(NOT ARG_NO_HEADERS)
+    tessera_use_headers(tessera_${name} standard_headers)
+  endif()
+endfunction()
+
+# Options of a program that is a test.
+function(tessera_test_options target)
+  target_link_libraries(${target} PRIVATE tessera_options GTest::gtest GTest::gmock)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${target} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_compile_options(${target} PRIVATE ${TESSERA_TEST_OPTIONS})
+  tessera_use_headers(${target} test_headers)
 endfunction()
 
 # tessera_test(NAME SOURCES a_test.cpp ... ROOMS mesh ... LIBRARIES ... [MPI_SIZES 1 2 4] [LABELS slow] [TIMEOUT 60])
@@ -18,13 +31,9 @@ function(tessera_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   list(TRANSFORM ARG_ROOMS PREPEND tessera_)
-  target_link_libraries(${name} PRIVATE tessera_options ${ARG_ROOMS} ${ARG_LIBRARIES} GTest::gtest GTest::gmock
+  target_link_libraries(${name} PRIVATE ${ARG_ROOMS} ${ARG_LIBRARIES}
     $<$<NOT:$<BOOL:${ARG_MPI_SIZES}>>:GTest::gtest_main>)
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  # Built once, run once; where -O1 inlines half of a replaced operator new and delete, GCC warns of the other.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
+  tessera_test_options(${name})
   if(ARG_MPI_SIZES)
     foreach(size ${ARG_MPI_SIZES})
       add_test(NAME ${name}_np${size}

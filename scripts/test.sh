@@ -3,15 +3,15 @@
 #   format     clang-format on all sources
 #   release    build, then all tests
 #   emulated   the CUDA backend and NCCL on emulated GPUs: kernels, Keras's cases, meshes, failures
-#   tidy       clang-tidy on the files that differ from origin/main or, without one, from the commit before
 #   asan       mesh, config, checkpoint, data and runtime tests and 60 cases of mesh equality under ASan, LSan and UBSan
 #   tsan       the thread communicator and the executor with its communication thread under TSan
 #   fuzz       YAML, .npy and safetensors readers, FUZZ_SECONDS (60) each
+#   tidy       clang-tidy on the sources that differ from origin/main or, without one, from the commit before
 # A stage's output also lies in build/logs. At the end stand the last lines of the stages that failed and, as the last line of
 # all, "passed N, failed N".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- format release emulated tidy asan tsan fuzz
+[ $# -gt 0 ] || set -- format release emulated asan tsan fuzz tidy
 export TESSERA_CUDA_ARCHITECTURES=${TESSERA_CUDA_ARCHITECTURES:-90}  # one and its PTX, where the toolkit is
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export CCACHE_DIR=${CCACHE_DIR:-$HOME/.cache/ccache}
@@ -38,20 +38,6 @@ stage_emulated() {
   fi
   scripts/build.sh emulated "${targets[@]}" &&
     ctest --test-dir build/emulated --output-on-failure --no-tests=error -L emulated -j "$jobs"
-}
-
-stage_tidy() {
-  local base changed
-  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
-  [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse --verify -q HEAD~1 || true)
-  [ -n "$base" ] || return 0
-  changed=$(git diff --name-only --diff-filter=AM "$base" -- '*.cpp' | grep -v '/fuzz_' | head -n "${TIDY_FILES:-40}")
-  [ -f build/release/compile_commands.json ] || scripts/build.sh release || return 1
-  # What this build does not compile (the emulator, a backend that isn't here) has no command to be checked with.
-  changed=$(for file in $changed; do ! grep -qF "$PWD/$file\"" build/release/compile_commands.json || echo "$file"; done)
-  [ -n "$changed" ] || return 0
-  printf '%s\n' "$changed" | xargs -P "$jobs" -n 4 clang-tidy-14 --quiet -p build/release \
-    --extra-arg=-Wno-unknown-warning-option 2>/dev/null
 }
 
 stage_asan() {
@@ -84,6 +70,19 @@ stage_fuzz() {
   done
   for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
   return $failed
+}
+
+# Its build is one without precompiled headers, so that what a file forgets to include is found too.
+stage_tidy() {
+  local base changed
+  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
+  [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse --verify -q HEAD~1 || true)
+  [ -n "$base" ] || return 0
+  changed=$(git diff --name-only --diff-filter=AM "$base" -- '*.cpp' | grep -v '/fuzz_' | head -n "${TIDY_FILES:-40}")
+  cmake --preset tidy >/dev/null || return 1
+  # What this build does not compile (the emulator, a backend that isn't here) has no command to be checked with.
+  changed=$(for file in $changed; do ! grep -qF "$PWD/$file\"" build/tidy/compile_commands.json || echo "$file"; done)
+  xargs -r -P "$jobs" -n 1 clang-tidy-14 --quiet -p build/tidy <<<"$changed" 2> >(grep -v ' generated\.$')
 }
 
 passed=0 failed=()

@@ -13,21 +13,25 @@ namespace tessera {
 using Attribute = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 /// Named constants of an op or a kernel, in alphabetical order so that they print and hash the same everywhere.
+/// Copied and destroyed in attributes.cpp: the map is what most files would spend most time on.
 class Attributes {
  public:
-  Attributes() = default;
-  Attributes(std::initializer_list<std::pair<const std::string, Attribute>> items) : items_(items) {}
+  Attributes();
+  Attributes(std::initializer_list<std::pair<const std::string, Attribute>> items);
+  Attributes(const Attributes& other);
+  Attributes(Attributes&& other) noexcept;
+  Attributes& operator=(const Attributes& other);
+  Attributes& operator=(Attributes&& other) noexcept;
+  ~Attributes();
 
-  bool has(const std::string& name) const { return items_.contains(name); }
-  void set(const std::string& name, Attribute value) { items_[name] = std::move(value); }
+  bool has(const std::string& name) const;
+  void set(const std::string& name, Attribute value);
 
   /// The value of a name that must be there with this type.
   template <typename T>
   const T& get(const std::string& name) const {
-    const auto it = items_.find(name);
-    TESSERA_CHECK(it != items_.end(), "no attribute '{}'", name);
-    const T* value = std::get_if<T>(&it->second);
-    TESSERA_CHECK(value != nullptr, "attribute '{}' has another type", name);
+    const T* value = std::get_if<T>(&find(name));
+    if (value == nullptr) fail_type(name);
     return *value;
   }
 
@@ -37,9 +41,12 @@ class Attributes {
   }
 
   const std::map<std::string, Attribute>& items() const { return items_; }
-  bool operator==(const Attributes&) const = default;
+  bool operator==(const Attributes& other) const;
 
  private:
+  const Attribute& find(const std::string& name) const;
+  [[noreturn]] static void fail_type(const std::string& name);
+
   std::map<std::string, Attribute> items_;
 };
 

@@ -7,4 +7,13 @@ std::string to_string(const SourcePos& pos) {
   return fmt::format("{}:{}:{}", pos.file, pos.line, pos.column);
 }
 
+void fail_with(const SourcePos& pos, ExitCode code, const std::string& sentence) {
+  const auto place = to_string(pos);
+  throw Error(code, place.empty() ? sentence : place + ": " + sentence);
+}
+
+void fail_check(const char* file, int line, const char* condition, const std::string& sentence) {
+  fail(ExitCode::kInternal, "internal error at {}:{}: {} does not hold: {}", file, line, condition, sentence);
+}
+
 }  // namespace tessera

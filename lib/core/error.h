@@ -48,19 +48,20 @@ template <typename... Args>
   throw Error(code, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// As above, with "file:line:column: " in front.
+/// A sentence with "file:line:column: " in front.
+[[noreturn]] void fail_with(const SourcePos& pos, ExitCode code, const std::string& sentence);
+
 template <typename... Args>
 [[noreturn]] void fail_at(const SourcePos& pos, ExitCode code, fmt::format_string<Args...> text, Args&&... args) {
-  const auto place = to_string(pos);
-  throw Error(code, (place.empty() ? "" : place + ": ") + fmt::format(text, std::forward<Args>(args)...));
+  fail_with(pos, code, fmt::format(text, std::forward<Args>(args)...));
 }
 
+[[noreturn]] void fail_check(const char* file, int line, const char* condition, const std::string& sentence);
+
 /// For what a correct program never reaches whatever the user writes.
-#define TESSERA_CHECK(condition, ...)                                                                            \
-  do {                                                                                                           \
-    if (!(condition))                                                                                            \
-      ::tessera::fail(::tessera::ExitCode::kInternal, "internal error at {}:{}: {} does not hold: {}", __FILE__, \
-                      __LINE__, #condition, fmt::format(__VA_ARGS__));                                           \
+#define TESSERA_CHECK(condition, ...)                                                                  \
+  do {                                                                                                 \
+    if (!(condition)) ::tessera::fail_check(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)
 
 }  // namespace tessera

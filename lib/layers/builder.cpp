@@ -90,7 +90,6 @@ Tensor Builder::op(const graph::Op& op, const std::string& name, const std::vect
   auto unique = base;
   for (int k = 1; graph_.find(unique) >= 0; ++k) unique = fmt::format("{}_{}", base, k);
   std::vector<int> args;
-  args.reserve(operands.size());
   for (const auto& operand : operands) args.push_back(operand.id());
   const int id =
       placed(layer_.pos, [&] { return graph_.add_op(op, unique, layer_.name(), args, attributes, prologue); });

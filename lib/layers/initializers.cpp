@@ -183,7 +183,6 @@ config::Fields<Arguments> fields_of(const Entry& entry) { return {std::string(en
 
 std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> initializer_docs() {
   std::vector<std::pair<std::string, std::vector<config::FieldDoc>>> docs;
-  docs.reserve(std::size(kInitializers));
   for (const auto& entry : kInitializers) docs.emplace_back(entry.name, fields_of(entry).docs());
   return docs;
 }

@@ -1,6 +1,7 @@
 #include "partition/graph_lowering.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/text.h"
 #include "partition/lowering_emit.h"
@@ -12,7 +13,7 @@ GraphLowering::GraphLowering(ProgramBuilder& builder, const SolverInput& input, 
     : builder_(builder),
       input_(input),
       assignment_(assignment),
-      options_(options),
+      options_(std::move(options)),
       states_(assignment.nodes.size()),
       in_prologue_(assignment.nodes.size(), false) {}
 

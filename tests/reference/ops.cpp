@@ -75,7 +75,6 @@ double activation(const std::string& name, double x, double a, double b) {
 const std::vector<std::string>& activation_names() {
   static const auto kNames = [] {
     std::vector<std::string> list;
-    list.reserve(kActivations.size());
     for (const auto& [name, f] : kActivations) list.push_back(name);
     return list;
   }();

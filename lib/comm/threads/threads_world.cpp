@@ -167,7 +167,6 @@ class ThreadsWorld final : public World {
 void run_on_threads(int ranks, const std::function<void(World&)>& body) {
   Job job(ranks);
   std::vector<std::thread> threads;
-  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&job, &body, rank] {
       try {

@@ -31,7 +31,6 @@ std::vector<double> time_gemms(const std::vector<std::string>& names, const Matm
   timing.threads = context.threads;
   timing.scratch = {scratch.get(), scratch_bytes};
   std::vector<std::unique_ptr<Gemm>> gemms;
-  gemms.reserve(names.size());
   for (const auto& name : names) gemms.push_back(make_gemm(name, {.shape = shape}, timing));
 
   constexpr int kLeastTurns = 3, kMostTurns = 30;  // the first turn also warms up
