@@ -33,3 +33,9 @@ if(TESSERA_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
+
+# Loops over Highway are compiled for SSE4, AVX2 and AVX-512; which of them runs is decided at run time.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(TESSERA_HIGHWAY_OPTIONS -msse4.2 -maes -mpclmul)
+  set(TESSERA_HIGHWAY_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)")
+endif()

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace tessera {
@@ -33,6 +34,9 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t q
 constexpr std::uint32_t philox_bits(std::uint64_t key, std::uint64_t element, std::uint64_t step) {
   return philox(key, element / 4, step)[element % 4];
 }
+
+/// The bits of consecutive elements from `element` on, several at a time.
+void philox_fill(std::uint64_t key, std::uint64_t element, std::uint64_t step, std::span<std::uint32_t> bits);
 
 /// [0, 1) from 32 bits, by the upper 24: exact in float32.
 constexpr float uniform_01(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }

@@ -73,23 +73,18 @@ class RandomSource : public Source {
   void fill(std::int64_t first, std::int64_t count, std::byte* out) const {
     constexpr std::int64_t kBlock = 256;
     const auto& table = quantiles();
-    std::array<std::uint32_t, kBlock + 8> bits;
+    std::array<std::uint32_t, kBlock> bits;
     std::array<float, kBlock> floats;
     std::array<std::int64_t, kBlock> integers;
     for (std::int64_t done = 0; done < count; done += kBlock) {
       const auto n = static_cast<std::size_t>(std::min(kBlock, count - done));
-      const auto at = static_cast<std::uint64_t>(first + done);
-      for (std::size_t i = 0; i < n + at % 4; i += 4) {
-        const auto words = philox(key_, at / 4 + i / 4, 0);
-        std::copy(words.begin(), words.end(), bits.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-      const auto* word = bits.data() + at % 4;
+      philox_fill(key_, static_cast<std::uint64_t>(first + done), 0, {bits.data(), n});
       auto* to = out + done * size_of(dtype_);
       if (bound_ == 0) {
-        for (std::size_t i = 0; i < n; ++i) floats[i] = normal(table, word[i]);
+        for (std::size_t i = 0; i < n; ++i) floats[i] = normal(table, bits[i]);
         cast(NpyType::kF4, floats.data(), dtype_, to, static_cast<std::int64_t>(n));
       } else {
-        for (std::size_t i = 0; i < n; ++i) integers[i] = static_cast<std::int64_t>(word[i] * bound_ >> 32);
+        for (std::size_t i = 0; i < n; ++i) integers[i] = static_cast<std::int64_t>(bits[i] * bound_ >> 32);
         cast(NpyType::kI8, integers.data(), dtype_, to, static_cast<std::int64_t>(n));
       }
     }

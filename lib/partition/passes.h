@@ -7,6 +7,10 @@ namespace tessera::partition {
 /// Merges what the device can do in one pass: matmul + bias + activation, chains of elementwise kernels.
 void fuse_kernels(Program& program);
 
+/// Lets updates hand out the sums of squares of the gradients that they read, where nothing clips them: what reads the
+/// sums then comes after the updates.
+void fuse_gradient_norm(Program& program);
+
 /// Removes copies whose two ends may share memory.
 void elide_copies(Program& program);
 

@@ -134,6 +134,7 @@ class Planner {
 
   static void run_passes(const Plan& plan, Program& program) {
     fuse_kernels(program);
+    fuse_gradient_norm(program);
     elide_copies(program);
     pack_collectives(program, plan.mesh, kBucketBytes);
     prefetch_gathers(program);

@@ -1,5 +1,7 @@
 #include "core/philox.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace tessera {
@@ -19,6 +21,17 @@ TEST(Philox, KnownAnswerOfOnes) {
 TEST(Philox, KnownAnswerOfPi) {
   EXPECT_EQ(philox(0x299f31d0a4093822ULL, 0x85a308d3243f6a88ULL, 0x0370734413198a2eULL),
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Philox, FillGivesWhatEachElementGetsAlone) {
+  constexpr std::uint64_t kCarry = std::uint64_t{1} << 34;  // the lower half of the counter overflows at this element
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{5}, kCarry - 38, kCarry - 3})
+    for (const std::size_t count : {0, 1, 2, 7, 64, 203}) {
+      std::vector<std::uint32_t> bits(count);
+      philox_fill(11, first, 3, bits);
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(bits[i], philox_bits(11, first + i, 3)) << "element " << first << " + " << i << " of " << count;
+    }
 }
 
 TEST(Philox, KeyDependsOnSeedPurposeAndPath) {

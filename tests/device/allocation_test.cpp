@@ -57,7 +57,7 @@ TEST(Allocation, KernelsAskForNoMemoryAfterTheirFirstRun) {
       {"weighted_sum_backward", {scalar}, {rows}, {{"denominator", std::string("rows")}}},
       {"sum_squares", {x}, {f64}, {}},
       {"adam_update", {x, x, x, x}, {x, x, x}, {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}}},
-      {"sgd_update", {x, x, x}, {x, x}, {{"momentum", 0.9}}},
+      {"sgd_update", {x, x, x}, {x, x, f64}, {{"momentum", 0.9}, {"sum_squares", true}}},
       {"copy", {x}, {x}, {}},
       {"copy_box", {x}, {x}, {}},
       {"pack", {x}, {x}, {{"dim", std::int64_t{1}}, {"parts", std::int64_t{2}}}},

@@ -14,6 +14,16 @@ using reference::random;
 
 constexpr double kRate = 0.05, kDecay = 0.01;
 
+/// Asked for the sum of squares of the gradient the update gives it, and all else as before.
+void expect_squares_too(KernelCase c) {
+  auto sum = reference::zeros({}, DType::kF64);
+  for (const auto v : c.inputs[1].tensor.data) sum[0] += v * v;
+  c.expected.emplace_back(sum);
+  c.attributes.set("sum_squares", true);
+  expect_kernel(c);
+  EXPECT_NEAR(run_kernel(device_with(2), c).back()[0], sum[0], 1e-11 * sum[0]) << c.name;
+}
+
 /// One update of every element: f(w, g, slots) changes w and the slots.
 template <class F>
 void expect_update(const std::string& name, std::size_t slots, Attributes attributes, std::int64_t iteration,
@@ -43,6 +53,7 @@ void expect_update(const std::string& name, std::size_t slots, Attributes attrib
     c.expected = {updated};
     for (const auto& t : state) c.expected.emplace_back(t);
     expect_kernel(c);
+    expect_squares_too(c);
     c.shift = 1;
     expect_kernel(c);
   }

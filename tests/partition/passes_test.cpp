@@ -83,5 +83,61 @@ TEST(WriteInPlace, KeepsWhatWasWrittenInPlaceAndIsHandedOut) {
   EXPECT_NE(root_of(program, program.outputs[0].value), root_of(program, program.outputs[1].value));
 }
 
+/// The update of two weights by their gradients: values of an epilogue, and what it does in this order.
+struct Epilogue {
+  Program program;
+  Section& section = program.epilogues["apply"];
+
+  int add_value(const std::string& name) {
+    program.values.emplace_back().name = name;
+    return static_cast<int>(program.values.size()) - 1;
+  }
+  int add_value_of(const std::string& kernel, const std::vector<int>& inputs) {
+    const int result = add_value(kernel);
+    add(kernel, inputs, result);
+    return result;
+  }
+  void add(const std::string& kernel, const std::vector<int>& inputs, int output) {
+    section.instructions.emplace_back().what = KernelCall{kernel, inputs, {output}, {}};
+  }
+  std::vector<std::string> fused() {
+    fuse_gradient_norm(program);
+    std::vector<std::string> names;
+    for (const auto& i : section.instructions) names.push_back(std::get<KernelCall>(i.what).kernel);
+    return names;
+  }
+  const KernelCall& call(std::size_t index) const { return std::get<KernelCall>(section.instructions[index].what); }
+
+  int w1 = add_value("w1"), w2 = add_value("w2"), g1 = add_value("g1"), g2 = add_value("g2");
+  int s1 = add_value_of("sum_squares", {g1}), s2 = add_value_of("sum_squares", {g2});
+  int total = add_value_of("add_n", {s1, s2});
+};
+
+TEST(GradientNorm, IsHandedOutByTheUpdatesAndAddedUpBehindThem) {
+  Epilogue e;
+  e.add_value_of("adam_update", {e.w1, e.g1});
+  const int w2 = e.add_value_of("sgd_update", {e.w2, e.g2});
+  ASSERT_EQ(e.fused(), (std::vector<std::string>{"adam_update", "sgd_update", "add_n"}));
+  EXPECT_EQ(e.call(0).outputs.back(), e.s1);
+  EXPECT_EQ(e.call(1).outputs, (std::vector<int>{w2, e.s2}));
+  EXPECT_TRUE(e.call(1).attributes.get<bool>("sum_squares"));
+}
+
+TEST(GradientNorm, StaysBeforeUpdatesThatItClips) {
+  Epilogue e;
+  e.add_value_of("sgd_update", {e.w1, e.add_value_of("clip_by_norm", {e.g1, e.total})});
+  e.add_value_of("sgd_update", {e.w2, e.g2});  // this one could hand out its sum, which the other one waits for
+  EXPECT_EQ(e.fused(), (std::vector<std::string>{"sum_squares", "sum_squares", "add_n", "clip_by_norm", "sgd_update",
+                                                 "sgd_update"}));
+}
+
+TEST(GradientNorm, StaysWhereWhatReadsItIsOverwrittenLater) {
+  Epilogue e;
+  e.add_value_of("sgd_update", {e.w1, e.g1});
+  e.add_value_of("copy", {e.s2, e.w2});
+  e.add("sgd_update", {e.w2, e.g2}, e.w2);
+  EXPECT_EQ(e.fused().front(), "sum_squares");
+}
+
 }  // namespace
 }  // namespace tessera::partition

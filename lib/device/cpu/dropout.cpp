@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "core/philox.h"
 #include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/parallel.h"
@@ -13,62 +14,19 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::device::cpu::HWY_NAMESPACE {
-namespace {
-
-using Words = hn::ScalableTag<std::uint32_t>;
-using WordVector = hn::Vec<Words>;
-
-/// High and low halves of a 32 x 32 bit product, lane by lane.
-struct Product {
-  WordVector high, low;
-};
-HWY_INLINE Product multiply(Words d, WordVector a, std::uint32_t factor) {
-  const hn::RepartitionToWide<Words> wide;
-  const auto f = hn::Set(d, factor);
-  const auto even = hn::MulEven(a, f), odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), f);
-  return {hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even))),
-          hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even))};
-}
-
-/// Bits of the elements from 4 quad on, four for each lane: core/philox.h with one counter a lane.
-HWY_INLINE void philox_lanes(Words d, std::uint64_t key, std::uint64_t quad, std::uint64_t step, std::uint32_t* bits) {
-  const auto low = hn::Set(d, static_cast<std::uint32_t>(quad)), one = hn::Set(d, 1U);
-  auto c0 = hn::Add(low, hn::Iota(d, 0U));
-  auto c1 = hn::Set(d, static_cast<std::uint32_t>(quad >> 32));
-  c1 = hn::Add(c1, hn::IfThenElseZero(hn::Lt(c0, low), one));  // the carry
-  auto c2 = hn::Set(d, static_cast<std::uint32_t>(step));
-  auto c3 = hn::Set(d, static_cast<std::uint32_t>(step >> 32));
-  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const auto p0 = multiply(d, c0, 0xD2511F53U), p1 = multiply(d, c2, 0xCD9E8D57U);
-    c0 = hn::Xor(hn::Xor(p1.high, c1), hn::Set(d, k0));
-    c1 = p1.low;
-    c2 = hn::Xor(hn::Xor(p0.high, c3), hn::Set(d, k1));
-    c3 = p0.low;
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
-  }
-  hn::StoreInterleaved4(c0, c1, c2, c3, d, bits);
-}
-
-}  // namespace
 
 /// y = x scale where uniform_01(bits) >= rate, else 0, for the n elements from index `element` of the whole batch on.
 void dropout_run(const float* x, float* y, std::int64_t n, std::uint64_t element, std::uint64_t key, std::uint64_t step,
                  float rate, float scale) {
-  const Words words;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(words));
   constexpr std::int64_t kBlock = 512;
   HWY_ALIGN std::uint32_t bits[kBlock];
   for (std::int64_t i = 0; i < n;) {
-    const auto quad = (element + i) / 4;
-    const auto skip = static_cast<std::int64_t>((element + i) % 4);
-    const auto count = std::min(kBlock - skip, n - i);
-    for (std::int64_t b = 0; b < skip + count; b += 4 * lanes) philox_lanes(words, key, quad + b / 4, step, bits + b);
+    const auto count = std::min(kBlock, n - i);
+    philox_fill(key, element + i, step, {bits, static_cast<std::size_t>(count)});
     for_lanes(count, [&](auto d, std::int64_t j) HWY_ATTR {
       const hn::RebindToUnsigned<decltype(d)> du;
       const hn::RebindToSigned<decltype(d)> di;
-      const auto upper = hn::ShiftRight<8>(hn::LoadU(du, bits + skip + j));
+      const auto upper = hn::ShiftRight<8>(hn::LoadU(du, bits + j));
       const auto uniform = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, upper)), hn::Set(d, 0x1p-24F));
       const auto kept = hn::Mul(hn::LoadU(d, x + i + j), hn::Set(d, scale));
       hn::StoreU(hn::IfThenElseZero(hn::Ge(uniform, hn::Set(d, rate)), kept), d, y + i + j);

@@ -53,9 +53,9 @@ const std::map<std::string_view, Entry> kKernels = {
     {"clip_by_norm", {make_clip_by_norm}},
     {"accumulate_gradient", {make_accumulate_gradient}},
     {"average_gradient", {make_average_gradient}},
-    {"sgd_update", {make_sgd_update}},
-    {"adam_update", {make_adam_update}},
-    {"rmsprop_update", {make_rmsprop_update}},
+    {"sgd_update", {make_sgd_update, update_scratch}},
+    {"adam_update", {make_adam_update, update_scratch}},
+    {"rmsprop_update", {make_rmsprop_update, update_scratch}},
     {"ema_update", {make_ema_update}},
     {"ema_overwrite", {make_ema_overwrite}},
     {"copy", {make_copy}},
@@ -74,7 +74,6 @@ const Entry& entry_of(const KernelSpec& spec) {
   const auto it = kKernels.find(spec.name);
   if (it != kKernels.end()) return it->second;
   std::vector<std::string> names;
-  names.reserve(kKernels.size());
   for (const auto& [name, entry] : kKernels) names.emplace_back(name);
   fail(ExitCode::kInternal, "internal error: the CPU has no kernel '{}'{}", spec.name, did_you_mean(spec.name, names));
 }

@@ -71,6 +71,7 @@ std::unique_ptr<Kernel> make_accumulate_gradient(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_average_gradient(const KernelSpec&, Context&);
 // optimizer.cpp
 std::unique_ptr<Kernel> make_sgd_update(const KernelSpec&, Context&);
+std::int64_t update_scratch(const KernelSpec&);  // of the three updates of weights
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_rmsprop_update(const KernelSpec&, Context&);
 std::unique_ptr<Kernel> make_ema_update(const KernelSpec&, Context&);

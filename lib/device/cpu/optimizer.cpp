@@ -2,7 +2,7 @@
 
 #include "device/cpu/context.h"
 #include "device/cpu/kernels.h"
-#include "device/cpu/parallel.h"
+#include "device/cpu/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/optimizer.cpp"
@@ -122,28 +122,56 @@ HWY_EXPORT(ema);
 
 namespace {
 
-/// All operands are as large as w. Returns the number of elements. Every output pairs with an input: w', then the
-/// slots.
-std::int64_t require_update(const KernelSpec& spec, std::size_t slots) {
-  require_counts(spec, 2 + slots, 1 + slots);
-  const auto& shape = input(spec, 0);
-  for (std::size_t k = 1; k < spec.inputs.size(); ++k) require_input(spec, k, shape);
-  for (std::size_t k = 0; k < spec.outputs.size(); ++k) require_output(spec, k, shape);
-  return elements(shape);
-}
+/// What the updates share. All operands are as large as w. Every output pairs with an input: w', then the slots; behind
+/// them, where it is asked for, lies the sum of squares of the gradient.
+class Update {
+ public:
+  Update(const KernelSpec& spec, std::size_t slots, Context& context) : threads_(context.threads) {
+    const bool squares = flag(spec.attributes, "sum_squares");
+    require_counts(spec, 2 + slots, 1 + slots + (squares ? 1 : 0));
+    const auto& shape = input(spec, 0);
+    for (std::size_t k = 1; k < spec.inputs.size(); ++k) require_input(spec, k, shape);
+    for (std::size_t k = 0; k <= slots; ++k) require_output(spec, k, shape);
+    size_ = elements(shape);
+    if (!squares) return;
+    squares_ = static_cast<int>(slots) + 1;
+    require_output(spec, 1 + slots, {}, DType::kF64);
+    partials_ = context.scratch.take<double>(update_scratch(spec));
+  }
+
+  /// step(begin, end) over all elements. The squares of a block are added up when its gradient has just been read.
+  template <class F>
+  void run(const Args& args, std::int64_t grain, const F& step) const {
+    if (squares_ < 0) return parallel_for(threads_, size_, grain, step);
+    const auto* g = args.in(1);
+    *args.out<double>(squares_) =
+        ordered_sum(threads_, partials_, size_, kSquaresWeight, [&](std::int64_t begin, std::int64_t end) {
+          step(begin, end);
+          return sum_squares(g + begin, end - begin);
+        });
+  }
+
+ private:
+  int threads_, squares_ = -1;
+  std::int64_t size_ = 0;
+  double* partials_ = nullptr;
+};
 
 float keep(double decay, const StepParams& params) { return static_cast<float>(1 - decay * params.learning_rate); }
 
 }  // namespace
+
+std::int64_t update_scratch(const KernelSpec& spec) {
+  return flag(spec.attributes, "sum_squares") ? partials_bytes(elements(input(spec, 0)), kSquaresWeight) : 0;
+}
 
 std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec, Context& context) {
   const auto& a = spec.attributes;
   const auto momentum = number_or(a, "momentum", 0);
   const bool slot = spec.inputs.size() == 3;
   require(spec, slot || momentum == 0, "momentum needs its slot");
-  const auto n = require_update(spec, slot ? 1 : 0);
-  return kernel_of([=, nesterov = flag(a, "nesterov"), decay = number_or(a, "weight_decay", 0),
-                    threads = context.threads](const Args& args) {
+  const Update update(spec, slot ? 1 : 0, context);
+  return kernel_of([=, nesterov = flag(a, "nesterov"), decay = number_or(a, "weight_decay", 0)](const Args& args) {
     const SgdStep step{keep(decay, args.params), static_cast<float>(args.params.learning_rate),
                        static_cast<float>(momentum), nesterov};
     const Slots s{.w = args.in(0),
@@ -155,7 +183,7 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec, Context& context
                   .m_out = slot ? args.out(1) : nullptr,
                   .v_out = nullptr,
                   .extra_out = nullptr};
-    parallel_for(threads, n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    update.run(args, kGrain, [&](std::int64_t begin, std::int64_t end) {
       HWY_DYNAMIC_DISPATCH(sgd)(s, begin, end, step);
     });
   });
@@ -164,9 +192,9 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec, Context& context
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec, Context& context) {
   const auto& a = spec.attributes;
   const bool amsgrad = flag(a, "amsgrad");
-  const auto n = require_update(spec, amsgrad ? 3 : 2);
+  const Update update(spec, amsgrad ? 3 : 2, context);
   return kernel_of([=, beta_1 = number(a, "beta_1"), beta_2 = number(a, "beta_2"), epsilon = number(a, "epsilon"),
-                    decay = number_or(a, "weight_decay", 0), threads = context.threads](const Args& args) {
+                    decay = number_or(a, "weight_decay", 0)](const Args& args) {
     const auto t = static_cast<double>(args.params.iteration + 1);
     const auto alpha = args.params.learning_rate * std::sqrt(1 - std::pow(beta_2, t)) / (1 - std::pow(beta_1, t));
     const AdamStep step{keep(decay, args.params), static_cast<float>(alpha), static_cast<float>(1 - beta_1),
@@ -180,7 +208,7 @@ std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec, Context& contex
                   .m_out = args.out(1),
                   .v_out = args.out(2),
                   .extra_out = amsgrad ? args.out(3) : nullptr};
-    parallel_for(threads, n, kGrain / 4, [&](std::int64_t begin, std::int64_t end) {
+    update.run(args, kGrain / 4, [&](std::int64_t begin, std::int64_t end) {
       HWY_DYNAMIC_DISPATCH(adam)(s, begin, end, step);
     });
   });
@@ -191,9 +219,9 @@ std::unique_ptr<Kernel> make_rmsprop_update(const KernelSpec& spec, Context& con
   const bool centered = flag(a, "centered");
   const auto momentum = number_or(a, "momentum", 0);
   const bool slot = momentum != 0;
-  const auto n = require_update(spec, 1 + (centered ? 1 : 0) + (slot ? 1 : 0));
-  return kernel_of([=, rho = number(a, "rho"), epsilon = number(a, "epsilon"), decay = number_or(a, "weight_decay", 0),
-                    threads = context.threads](const Args& args) {
+  const Update update(spec, 1 + (centered ? 1 : 0) + (slot ? 1 : 0), context);
+  return kernel_of([=, rho = number(a, "rho"), epsilon = number(a, "epsilon"),
+                    decay = number_or(a, "weight_decay", 0)](const Args& args) {
     const RmspropStep step{keep(decay, args.params),     static_cast<float>(args.params.learning_rate),
                            static_cast<float>(rho),      static_cast<float>(1 - rho),
                            static_cast<float>(momentum), static_cast<float>(epsilon)};
@@ -207,7 +235,7 @@ std::unique_ptr<Kernel> make_rmsprop_update(const KernelSpec& spec, Context& con
                   .m_out = slot ? args.out(m - 1) : nullptr,
                   .v_out = args.out(1),
                   .extra_out = centered ? args.out(2) : nullptr};
-    parallel_for(threads, n, kGrain / 4, [&](std::int64_t begin, std::int64_t end) {
+    update.run(args, kGrain / 4, [&](std::int64_t begin, std::int64_t end) {
       HWY_DYNAMIC_DISPATCH(rmsprop)(s, begin, end, step);
     });
   });

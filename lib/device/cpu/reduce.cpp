@@ -215,7 +215,11 @@ std::unique_ptr<Kernel> make_add_n(const KernelSpec& spec, Context& context) {
                               : add_kernel<double>(n, count, context.threads);
 }
 
-std::int64_t sum_squares_scratch(const KernelSpec& spec) { return partials_bytes(elements(input(spec, 0))); }
+double sum_squares(const float* x, std::int64_t n) { return HWY_DYNAMIC_DISPATCH(row_sum_squares)(x, n); }
+
+std::int64_t sum_squares_scratch(const KernelSpec& spec) {
+  return partials_bytes(elements(input(spec, 0)), kSquaresWeight);
+}
 
 std::unique_ptr<Kernel> make_sum_squares(const KernelSpec& spec, Context& context) {
   require_counts(spec, 1, 1);
@@ -224,8 +228,8 @@ std::unique_ptr<Kernel> make_sum_squares(const KernelSpec& spec, Context& contex
   auto* partials = context.scratch.take<double>(sum_squares_scratch(spec));
   return kernel_of([n, partials, threads = context.threads](const Args& args) {
     const auto* x = args.in(0);
-    *args.out<double>(0) = ordered_sum(threads, partials, n, 1, [x](std::int64_t begin, std::int64_t end) {
-      return HWY_DYNAMIC_DISPATCH(row_sum_squares)(x + begin, end - begin);
+    *args.out<double>(0) = ordered_sum(threads, partials, n, kSquaresWeight, [x](std::int64_t begin, std::int64_t end) {
+      return sum_squares(x + begin, end - begin);
     });
   });
 }

@@ -30,4 +30,10 @@ double ordered_sum(int threads, double* partials, std::int64_t n, std::int64_t w
   return sum;
 }
 
+/// Sum of squares of n numbers, in double.
+double sum_squares(const float* x, std::int64_t n);
+
+/// Of a gradient: blocks of so many numbers, as an update of so many is a task of its own.
+inline constexpr std::int64_t kSquaresWeight = 4;
+
 }  // namespace tessera::device::cpu
