@@ -132,9 +132,9 @@ class Planner {
     return plan;
   }
 
-  static void run_passes(const Plan& plan, Program& program) {
+  void run_passes(const Plan& plan, Program& program) const {
     fuse_kernels(program);
-    fuse_gradient_norm(program);
+    if (request_.squares_in_updates) fuse_gradient_norm(program);
     elide_copies(program);
     pack_collectives(program, plan.mesh, kBucketBytes);
     prefetch_gathers(program);

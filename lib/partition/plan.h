@@ -23,6 +23,7 @@ struct PlanRequest {
   /// Host memory that a program's loader reads through, beside the batch that it prefetches; 0: nothing is loaded.
   std::int64_t loader_bytes = 0;
   bool uploads = false;  // kernels cannot read the host's memory: inputs are copied to the device
+  bool squares_in_updates = false;  // the device's updates hand out the sums of squares of their gradients
   /// Working memory in bytes that the device needs for a kernel; the plan has the most of all, and of the profile's.
   std::function<std::int64_t(const Program&, const KernelCall&)> scratch = {};
 };

@@ -90,6 +90,7 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   request.memory_limit = options.memory_limit;
   const auto kind = options.device.value_or(device_of(spec, request.hardware));
   request.uploads = kind == device::DeviceKind::kCuda;
+  request.squares_in_updates = kind == device::DeviceKind::kCpu;
   request.scratch = runtime::scratch_on(kind);
   request.loader_bytes = data::kLoaderBytes;
   for (const auto& program : options.programs) {

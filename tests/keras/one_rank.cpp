@@ -17,6 +17,7 @@ OneRank::OneRank(const std::vector<std::pair<std::string, const graph::Model*>>&
   request.hardware = partition::load_hardware("cpu");
   request.hardware.memory_bytes = 0;
   request.models = models;
+  request.squares_in_updates = device_->kind() == device::DeviceKind::kCpu;
   request.scratch = runtime::scratch_on(device_->kind());
   request.uploads = device_->asynchronous();
   plan_ = partition::make_plan(request);

@@ -112,6 +112,7 @@ Prepared prepare(const Case& given, const std::string& yaml, int ranks, const st
   request.hardware.memory_bytes = 0;
   request.micro_batches = options.micro_batches;
   request.models = {{"train", &model}};
+  request.squares_in_updates = true;
   request.scratch = runtime::scratch_on(device::DeviceKind::kCpu);
   prepared.plan = partition::make_plan(request);
   for (const auto& [name, program] : prepared.plan.programs)
