@@ -6,7 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_packages.sh
 preset=${1:-release}
-export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
 [ $# -eq 0 ] || shift
 targets=()
 [ $# -eq 0 ] || targets=(--target "$@")
