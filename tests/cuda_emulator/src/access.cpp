@@ -12,9 +12,9 @@ namespace {
 
 extern "C" {
 // By the linker.
-extern char __executable_start, __data_start;  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
-extern char __start_cuda_builtin, __stop_cuda_builtin;  // NOLINT(bugprone-reserved-identifier)
-extern char __start_cuda_constant __attribute__((weak)), __stop_cuda_constant __attribute__((weak));  // NOLINT
+extern char __executable_start, __data_start;
+extern char __start_cuda_builtin, __stop_cuda_builtin;
+extern char __start_cuda_constant __attribute__((weak)), __stop_cuda_constant __attribute__((weak));
 }
 
 struct Cells {
@@ -70,19 +70,19 @@ void check_shared(std::vector<Cell>& shared, std::uintptr_t base, std::uintptr_t
 
 // What else a kernel may read: its arguments, constants, read-only data.
 bool is_readable(std::uintptr_t a) {
-  static const AddressRange image = between(__executable_start, __data_start);
-  static const AddressRange constants =
+  static const AddressRange kImage = between(__executable_start, __data_start);
+  static const AddressRange kConstants =
       &__start_cuda_constant == nullptr ? AddressRange{} : between(__start_cuda_constant, __stop_cuda_constant);
-  return running_thread.arguments.holds(a) || constants.holds(a) || image.holds(a);
+  return running_thread.arguments.holds(a) || kConstants.holds(a) || kImage.holds(a);
 }
 
 }  // namespace
 
 void check_access(const volatile void* address, std::size_t size, AccessKind kind) {
-  static const AddressRange builtins = between(__start_cuda_builtin, __stop_cuda_builtin);
+  static const AddressRange kBuiltins = between(__start_cuda_builtin, __stop_cuda_builtin);
   const RunningThread& r = running_thread;
   const auto a = reinterpret_cast<std::uintptr_t>(address);
-  if (!this_thread.in_kernel || size == 0 || r.stacks.holds(a) || builtins.holds(a)) return;
+  if (!this_thread.in_kernel || size == 0 || r.stacks.holds(a) || kBuiltins.holds(a)) return;
   if (a - kArenaBase < kArenaBytes) return check_global(a, size, kind);
   if (a - r.dynamic_shared.start < kMaxDynamicShared) {
     if (const std::size_t end = a - r.dynamic_shared.start + size; end > r.dynamic_shared.size)

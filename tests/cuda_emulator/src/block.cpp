@@ -11,12 +11,10 @@
 
 // In a section of their own, so that the access check knows them.
 #define BUILTIN __attribute__((section("cuda_builtin")))
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 BUILTIN uint3 threadIdx{};
 BUILTIN uint3 blockIdx{};
 BUILTIN dim3 blockDim{};
 BUILTIN dim3 gridDim{};
-// NOLINTEND(readability-identifier-naming)
 
 namespace tessera::cuda_emulator {
 
@@ -26,8 +24,8 @@ BlockState& block_state() {
 }
 
 std::string to_string(Where where) {
-  const char* name = std::strrchr(where.file_name(), '/');
-  return std::string(name == nullptr ? where.file_name() : name + 1) + ":" + std::to_string(where.line());
+  const char* name = std::strrchr(where.file, '/');
+  return std::string(name == nullptr ? where.file : name + 1) + ":" + std::to_string(where.line);
 }
 
 std::string BlockState::name(const Thread& t) const {
@@ -196,7 +194,7 @@ void BlockState::barrier(Where where) {
   if (finished_ > 0)
     fault_here(name(*current_) + " waits at __syncthreads (" + to_string(where) + ") but others have returned");
   if (at_barrier_ == 0) barrier_where_ = where;
-  if (where.line() != barrier_where_.line() || std::strcmp(where.file_name(), barrier_where_.file_name()) != 0)
+  if (where.line != barrier_where_.line || std::strcmp(where.file, barrier_where_.file) != 0)
     fault_here("divergent barrier: " + name(*current_) + " at " + to_string(where) + ", others at " +
                to_string(barrier_where_));
   warps_[current_->number / 32].at_block |= 1u << (current_->number % 32);

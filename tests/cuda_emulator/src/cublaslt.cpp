@@ -86,7 +86,6 @@ Answer choose_algorithm(const Matmul& x, const cublasLtMatmulAlgo_t* named, std:
 
 }  // namespace
 
-// NOLINTBEGIN(readability-identifier-naming): cublasLt's names
 extern "C" {
 
 size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
@@ -267,4 +266,3 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

@@ -31,7 +31,6 @@ cudaError_t device_error() {
 
 using namespace tessera::cuda_emulator;
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 extern "C" {
 
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -188,4 +187,3 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

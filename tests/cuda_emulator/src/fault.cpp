@@ -80,7 +80,6 @@ std::string take_fault() {
 using tessera::cuda_emulator::sticky_error;
 using tessera::cuda_emulator::this_thread;
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 extern "C" {
 
 cudaError_t cudaGetLastError() {
@@ -150,4 +149,3 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

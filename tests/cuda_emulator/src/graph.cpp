@@ -4,7 +4,6 @@
 #include "fault.h"
 #include "thread_state.h"
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 struct CUgraph_st {
   tessera::cuda_emulator::Recording recording;
 };
@@ -14,7 +13,6 @@ struct CUgraphExec_st {
   std::vector<CUstream_st*> lanes;  // of its own, from 1
   std::shared_ptr<tessera::cuda_emulator::Event> done = std::make_shared<tessera::cuda_emulator::Event>();
 };
-// NOLINTEND(readability-identifier-naming)
 
 using namespace tessera::cuda_emulator;
 
@@ -54,7 +52,6 @@ cudaError_t launch(CUgraphExec_st& exec, cudaStream_t stream) {
 
 }  // namespace
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
@@ -116,4 +113,3 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

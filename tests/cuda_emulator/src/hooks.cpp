@@ -48,7 +48,6 @@ using tessera::cuda_emulator::check_access;
 using tessera::cuda_emulator::report;
 using tessera::cuda_emulator::report_misaligned;
 
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,bugprone-macro-parentheses): g++'s names
 extern "C" {
 
 void __tsan_init() {}
@@ -114,4 +113,3 @@ OVERFLOW(mul)
 void __ubsan_handle_negate_overflow(void* data, std::uintptr_t) { report("integer overflow", data); }
 
 }  // extern "C"
-// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming,bugprone-macro-parentheses)

@@ -87,7 +87,6 @@ cudaError_t enqueue_kernel(const cudaLaunchConfig_t& c, const void* kernel, std:
 
 using namespace tessera::cuda_emulator;
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 extern "C" {
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
@@ -113,4 +112,3 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

@@ -60,7 +60,6 @@ cudaError_t allocate_pinned(void** p, std::size_t size) {
 
 using namespace tessera::cuda_emulator;
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 extern "C" {
 
 cudaError_t cudaMalloc(void** p, size_t size) {
@@ -167,4 +166,3 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind k
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

@@ -84,7 +84,7 @@ ncclResult_t check_windows(Communicator& c) {
 }
 
 std::string check_window(const void* p, std::size_t size) {
-  if (const std::string wrong = check_range(p, size, this_thread.device); !wrong.empty()) return wrong;
+  if (std::string wrong = check_range(p, size, this_thread.device); !wrong.empty()) return wrong;
   if (find_allocation(p).use != Use::kWindow) return "the memory isn't ncclMemAlloc's";
   if (reinterpret_cast<std::uintptr_t>(p) % NCCL_WIN_REQUIRED_ALIGNMENT != 0) return "not aligned to 4,096 bytes";
   return "";
@@ -92,7 +92,6 @@ std::string check_window(const void* p, std::size_t size) {
 
 }  // namespace
 
-// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -226,4 +225,3 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

@@ -119,7 +119,6 @@ void add_reduction(Work& work, const CallHeader& call, const void* from, void* t
 
 }  // namespace
 
-// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 extern "C" {
 
 ncclResult_t ncclGroupStart() {
@@ -187,4 +186,3 @@ ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncc
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

@@ -80,8 +80,6 @@ void reduce(char* to, const std::vector<const char*>& from, std::size_t count, n
 
 }  // namespace tessera::cuda_emulator
 
-// NOLINTBEGIN(readability-identifier-naming): NCCL's name
 struct ncclComm {
   std::shared_ptr<tessera::cuda_emulator::Communicator> ranks;  // queued work may outlive the handle
 };
-// NOLINTEND(readability-identifier-naming)

@@ -12,8 +12,8 @@
 namespace tessera::cuda_emulator {
 namespace {
 
-// Without a new op, before anything runs unasked; between polls of a task that has started.
-constexpr Clock::duration kGrace = std::chrono::milliseconds(20), kPollInterval = std::chrono::microseconds(50);
+// Between polls of a task that has started; between looks whether the patience is at its end.
+constexpr Clock::duration kPollInterval = std::chrono::microseconds(50), kLookInterval = std::chrono::milliseconds(2);
 
 // Ranks of one seed have different orders.
 unsigned seed_of_rank(unsigned seed) {
@@ -120,11 +120,11 @@ void Scheduler::run() {
   }
 }
 
-// How long nothing can change but by a host thread: polled tasks are asked often, what waits for the grace seldom.
+// How long nothing can change but by a host thread: polled tasks are asked often, what nobody waits for seldom.
 Clock::duration Scheduler::pause() const {
   auto time = Clock::duration::max();
   for (const CUstream_st* s : streams_)
-    if (!s->ops.empty()) time = std::min<Clock::duration>(time, s->ops[0].started ? kPollInterval : kGrace / 10);
+    if (!s->ops.empty()) time = std::min<Clock::duration>(time, s->ops[0].started ? kPollInterval : kLookInterval);
   return time;
 }
 
@@ -141,7 +141,7 @@ void Scheduler::need(CUstream_st* stream, std::uint64_t upto, Needs& needs) cons
 }
 
 bool Scheduler::may_start(CUstream_st* stream, const Needs& needed) const {
-  if (settings().streams == StreamOrder::kEager || Clock::now() - last_issue_ > kGrace) return true;
+  if (settings().streams == StreamOrder::kEager || Clock::now() - last_issue_ > settings().patience) return true;
   if (settings().streams == StreamOrder::kRandom) return !needed.empty();
   const auto i = needed.find(stream);
   return i != needed.end() && i->second > stream->done;

@@ -111,6 +111,8 @@ Settings& settings() {
 
 void set_device_memory(std::size_t bytes) { settings().memory = bytes; }
 
+void set_patience(std::chrono::milliseconds time) { settings().patience = time; }
+
 void offer_epilogues(bool all) { settings().epilogues = all; }
 
 void fail_at(Failure what, int n) { calls_left[static_cast<std::size_t>(what)] = n; }

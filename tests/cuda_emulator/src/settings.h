@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -15,6 +16,7 @@ struct Settings {
   StreamOrder streams = StreamOrder::kRandom;
   ThreadOrder threads = ThreadOrder::kRandom;
   unsigned seed = 1;
+  std::chrono::milliseconds patience{20};
   bool epilogues = true;  // cublasLt has others than the default one
 };
 

@@ -7,7 +7,6 @@
 
 using namespace tessera::cuda_emulator;
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
@@ -74,4 +73,3 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
 }
 
 }  // extern "C"
-// NOLINTEND(readability-identifier-naming)

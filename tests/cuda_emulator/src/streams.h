@@ -55,7 +55,6 @@ struct Op {
 
 }  // namespace tessera::cuda_emulator
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 struct CUstream_st {
   int device = 0, priority = 0;
   std::deque<tessera::cuda_emulator::Op> ops;  // issued and not done
@@ -69,14 +68,13 @@ struct CUevent_st {
   std::shared_ptr<tessera::cuda_emulator::Event> event;  // queued ops may outlive the handle
   bool timed;
 };
-// NOLINTEND(readability-identifier-naming)
 
 namespace tessera::cuda_emulator {
 
 constexpr int kAllDevices = -1;
 
 /// Runs what was enqueued, on one thread, in an order that the program allows and that is chosen to hurt: nothing runs
-/// before a host thread waits, polls, or has issued nothing for 20 ms (StreamOrder::kEager: at once).
+/// before a host thread waits, polls, or has issued nothing for a while (StreamOrder::kEager: at once).
 class Scheduler {
  public:
   CUstream_st* create(int device, int priority);

@@ -39,7 +39,7 @@ LaneGroup& BlockState::join_group(WarpOp op, unsigned mask, unsigned lane, Where
   if (group == end) {
     *group = {mask, 0, op, where};
     ++warp.group_count;
-  } else if (group->op != op || group->where.line() != where.line()) {
+  } else if (group->op != op || group->where.line != where.line) {
     fault_here("divergent warp operation: " + name(*current_) + " at " + to_string(where) + ", others at " +
                to_string(group->where));
   }

@@ -56,6 +56,7 @@ class EmulatorTest : public ::testing::Test {
   EmulatorTest() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own: streams don't run on after a fork
     set_order(StreamOrder::kRandom, ThreadOrder::kRandom, seed_);
+    set_patience(std::chrono::seconds(20));  // nothing depends on how fast the machine is
     take_fault();
   }
   ~EmulatorTest() override {

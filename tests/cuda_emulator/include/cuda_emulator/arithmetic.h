@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <type_traits>
 
-// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): CUDA's names
 template <typename T>
 T __ldg(const T* p) {
   return *p;
@@ -105,4 +104,3 @@ inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
   __extension__ using Wide = unsigned __int128;
   return static_cast<unsigned long long>((Wide(a) * b) >> 64);
 }
-// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)

@@ -24,7 +24,6 @@ using Same = std::type_identity_t<T>;  // not deduced: converted to the first ar
 
 }  // namespace tessera::cuda_emulator
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 template <typename T>
 T atomicAdd(T* p, tessera::cuda_emulator::Same<T> v) {
   return tessera::cuda_emulator::update(p, [&](T old) { return T(old + v); });
@@ -61,4 +60,3 @@ template <typename T>
 T atomicCAS(T* p, tessera::cuda_emulator::Same<T> expected, tessera::cuda_emulator::Same<T> v) {
   return tessera::cuda_emulator::update(p, [&](T old) { return old == expected ? v : old; });
 }
-// NOLINTEND(readability-identifier-naming)

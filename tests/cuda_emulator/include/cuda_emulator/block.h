@@ -2,9 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 
-// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): CUDA's names
 extern uint3 threadIdx, blockIdx;  // set at each switch between the block's threads
 extern dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
@@ -12,7 +10,13 @@ inline constexpr int warpSize = 32;
 namespace tessera::cuda_emulator {
 
 /// Where in the kernel's source a thread waits.
-using Where = std::source_location;
+struct Where {
+  const char* file = "";
+  unsigned line = 0;
+  static constexpr Where current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 enum class Vote { kCount, kAll, kAny };
 
@@ -54,4 +58,3 @@ inline void cudaTriggerProgrammaticLaunchCompletion() {}
 [[noreturn]] inline void __trap() { tessera::cuda_emulator::kernel_trap("__trap()"); }
 inline long long clock64() { return tessera::cuda_emulator::clock_ticks(); }
 inline void __nanosleep(unsigned) {}
-// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)

@@ -1,6 +1,7 @@
 // How a test steers the emulator and asks what it found. README.md lists the environment variables that do the same for
 // a program under mpirun.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,10 @@ enum class StreamOrder { kEager, kLate, kRandom };
 enum class ThreadOrder { kForward, kReverse, kRandom };
 
 void set_order(StreamOrder streams, ThreadOrder threads, unsigned seed = 1);
+
+/// How long after the last call on a stream what was issued runs though nobody waits for it; 20 ms at first. Peers may
+/// depend on it.
+void set_patience(std::chrono::milliseconds time);
 
 /// Bytes of memory of each device, for allocations from now on.
 void set_device_memory(std::size_t bytes);

@@ -34,7 +34,6 @@ cudaError_t enqueue_kernel(const cudaLaunchConfig_t& config, const void* kernel,
 
 }  // namespace tessera::cuda_emulator
 
-// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 template <typename... P, typename... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... args) {
   using namespace tessera::cuda_emulator;
@@ -54,4 +53,3 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*ke
                                                           size_t shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, reinterpret_cast<const void*>(kernel), threads, shared);
 }
-// NOLINTEND(readability-identifier-naming)

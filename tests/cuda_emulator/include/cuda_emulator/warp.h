@@ -33,7 +33,6 @@ T warp_reduce(WarpOp op, unsigned mask, T value, Where where) {
 
 }  // namespace tessera::cuda_emulator
 
-// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): CUDA's names
 inline void __syncwarp(unsigned mask = ~0u, CUDA_EMULATOR_WHERE) {
   tessera::cuda_emulator::warp_collective(tessera::cuda_emulator::WarpOp::kSync, mask, 0, 0, where);
 }
@@ -90,4 +89,3 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned value, CUDA_EMULATOR_WH
 inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, CUDA_EMULATOR_WHERE) {
   return tessera::cuda_emulator::warp_reduce(tessera::cuda_emulator::WarpOp::kReduceXor, mask, value, where);
 }
-// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
