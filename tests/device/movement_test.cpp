@@ -125,6 +125,15 @@ TEST(CopyBox, CutsAndPadsRowsOfEveryWidth) {
         }
 }
 
+TEST(CopyBox, PadsAVector) {
+  for (const std::int64_t size : {15, 16, 255, 1026}) {
+    const auto x = counted({size}, DType::kF32);
+    auto y = reference::zeros({1028});
+    for (std::int64_t i = 0; i < size; ++i) y[i] = x[i];
+    expect_kernel({.name = "copy_box", .inputs = {x}, .expected = {y}, .tolerance = 0});
+  }
+}
+
 TEST(BroadcastTo, RepeatsAsNumpy) {
   const Shape shape{3, 4, 5};
   for (const Shape& from :

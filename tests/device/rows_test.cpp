@@ -274,6 +274,22 @@ TEST(LayerNorm, EqualsTheOracleWithAndWithoutScaleAndCenter) {
       }
 }
 
+TEST(LayerNorm, LosesNoDigitsFarFromZero) {
+  for (const std::int64_t cols : {250, 1024, 8192, 8200}) {
+    auto x = random({3, cols}, 1);
+    for (std::int64_t i = 0; i < x.size(); i += 2) {  // a mean and deviations that floats hold
+      const auto d = std::round(x[i] * 2048) / 2048;
+      x[i] = 4000 + d;
+      x[i + 1] = 4000 - d;
+    }
+    const auto norm = reference::layer_norm(x, nullptr, nullptr, 1e-3, 1);
+    expect_kernel({.name = "layer_norm",
+                   .inputs = {x},
+                   .expected = {norm.y, norm.mean, norm.rstd},
+                   .attributes = {{"epsilon", 1e-3}}});
+  }
+}
+
 TEST(LayerNorm, GradientsOfLongRowsFollowTheFormula) {
   for (const auto& n : kLongNorms) {
     const auto cols = elements(parameters_of(n)), rows = elements(n.shape) / cols;
