@@ -16,10 +16,24 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 has() { [ -x "$python" ] && KERAS_BACKEND=jax "$python" -c "import $1" 2>/dev/null; }
 
+# The peers' arrays lie in memory; ours are read from files of the same size, which the system keeps there.
+data=()
+if has numpy; then
+  "$python" - "$out" <<'PY'
+import sys
+import numpy as np
+rng = np.random.default_rng(0)
+for name, width in (("x", 1024), ("y", 10)):
+    np.save(f"{sys.argv[1]}/{name}.npy", rng.standard_normal((10240, width), dtype=np.float32))
+PY
+  data=(--set "data.train={npy: {x: $out/x.npy, y: $out/y.npy}}")
+fi
+
 # Milliseconds a step: the best epoch's mean, the first epoch left out.
 ours() {
   # Not bound: mpirun gives a single rank one core by default.
-  mpirun --oversubscribe --bind-to none -np "$1" build/release/bin/trainer scripts/peers/mlp.yaml --set output_dir="$out" >/dev/null 2>&1
+  mpirun --oversubscribe --bind-to none -np "$1" build/release/bin/trainer scripts/peers/mlp.yaml "${data[@]}" \
+    --set output_dir="$out" >/dev/null 2>&1
   python3 - "$out/bench_mlp/metrics.jsonl" <<'PY'
 import collections, json, sys
 times = collections.defaultdict(list)

@@ -29,8 +29,9 @@ struct Split {
   std::vector<Instruction> rest, followers;
   bool independent = true;  // the followers may run after all the rest
 
-  Split(const Program& program, const Section& section, const std::vector<bool>& gone, std::set<int> values) {
-    std::set<int> written, read;
+  Split(const Program& program, const Section& section, const std::vector<bool>& gone, const std::set<int>& sums) {
+    auto values = sums;  // and what is made of them
+    std::set<int> written, read, made;
     for (std::size_t i = 0; i < section.instructions.size(); ++i) {
       if (gone[i]) continue;
       const auto& instruction = section.instructions[i];
@@ -39,6 +40,7 @@ struct Split {
         const auto* call = std::get_if<KernelCall>(&instruction.what);
         independent = independent && (call == nullptr || !is_update(*call));
         values.insert(writes.begin(), writes.end());
+        made.insert(writes.begin(), writes.end());
         read.insert(reads.begin(), reads.end());
         followers.push_back(instruction);
       } else {
@@ -46,7 +48,8 @@ struct Split {
         rest.push_back(instruction);
       }
     }
-    independent = independent && !touch(values, written) && !touch(read, written);
+    for (const int sum : sums) written.erase(sum);  // by the updates, for the followers
+    independent = independent && !touch(made, written) && !touch(read, written);
   }
 };
 
