@@ -15,7 +15,7 @@ endfunction()
 
 # Options of a program that is a test.
 function(tessera_test_options target)
-  target_link_libraries(${target} PRIVATE tessera_options GTest::gtest GTest::gmock)
+  target_link_libraries(${target} PRIVATE tessera_options fmt::fmt GTest::gtest GTest::gmock)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${target} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_compile_options(${target} PRIVATE ${TESSERA_TEST_OPTIONS})
