@@ -94,6 +94,7 @@ train::SessionOptions session_options(const Options& options, std::vector<std::s
   train::SessionOptions session;
   session.programs = std::move(programs);
   session.allow_mixed = options.allow_mixed;
+  session.time_limit_s = static_cast<double>(options.timeout_s);
   session.profile = options.profile;
   return session;
 }

@@ -62,6 +62,9 @@ void add_options(CLI::App& verb, const std::string& name, Options& o) {
   if (name == "devices") verb.add_option("--type", o.type, "gpu or cpu")->check(CLI::IsMember({"gpu", "cpu"}));
   if (name == "train" || name == "verify" || name == "evaluate" || name == "predict" || name == "advise")
     verb.add_flag("--allow-mixed", o.allow_mixed, "ranks on different processors or libraries");
+  if (name == "train" || name == "verify" || name == "evaluate" || name == "predict")
+    verb.add_option("--timeout", o.timeout_s, "seconds after which a rank that waits ends the job and names whom it misses")
+        ->check(positive());
 }
 
 std::string about(const std::string& verb) {

@@ -14,6 +14,7 @@ struct Options {
   std::vector<std::string> overrides;  // --set fit.epochs=1
   std::int64_t ranks = 0;              // 0: as launched, or as the mesh says
   std::int64_t steps = 3;              // of verify
+  std::int64_t timeout_s = 120;        // how long a rank waits for another
   std::string weights;
   std::string data;  // "": validation, else train
   std::string type;  // devices: "", "gpu", "cpu"

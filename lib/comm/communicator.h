@@ -42,9 +42,11 @@ struct BoxTransfer {
 /// What a rank is doing, for the sentence of a wait that fails: "all_reduce of dense_1/kernel's gradient", 412, 88.
 struct Context {
   std::string_view what;
-  int instruction = -1;
+  int instruction = -1;  // -1: of the whole step
   std::int64_t step = 0;
 };
+/// "all_reduce of dense_1/kernel's gradient (instruction 412, step 88)"; `unknown` without a context.
+std::string to_string(const Context* context, const char* unknown = "a collective");
 
 /// Ranks that differ on some mesh axes, in the order of these axes. A group of one is a no-op. All pieces of one call
 /// belong to one collective: they are counted as one and need one synchronisation. Every rank of the group gives the

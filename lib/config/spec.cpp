@@ -164,6 +164,13 @@ std::string read_device(const Node& node) {
   return device;
 }
 
+Spec::MatmulPrecision read_matmul_precision(const Node& node) {
+  const auto text = node.as_text("matmul_precision");
+  if (text == "float32") return Spec::MatmulPrecision::kFloat32;
+  if (text == "tensorfloat32") return Spec::MatmulPrecision::kTensorFloat32;
+  fail_at(node.pos, ExitCode::kConfig, "matmul_precision must be float32 or tensorfloat32, found '{}'", shortened(text));
+}
+
 /// It becomes a folder's name.
 void check_run_name(const std::string& name, const SourcePos& pos) {
   const bool has_control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
@@ -195,6 +202,12 @@ void read_top(const Node& root, const std::string& folder, Spec& spec) {
     spec.device = read_device(*device);
     spec.device_pos = device->pos;
   }
+  if (const Node* graphs = root.find("cuda_graphs")) {
+    spec.cuda_graphs = graphs->as_bool("cuda_graphs");
+    spec.cuda_graphs_pos = graphs->pos;
+  }
+  if (const Node* precision = root.find("matmul_precision"))
+    spec.matmul_precision = read_matmul_precision(*precision);
   if (const Node* hardware = root.find("hardware"); hardware != nullptr && !hardware->is_null()) {
     spec.hardware = read_hardware(*hardware, folder);
     spec.hardware_pos = hardware->pos;
@@ -262,6 +275,9 @@ Spec parse_spec(const std::string& text, const std::string& file, const std::vec
   add_entry(resolved, "seed", int_node(static_cast<std::int64_t>(spec.seed)));
   add_entry(resolved, "output_dir", text_node(absolute_text(spec.output_dir)));
   add_entry(resolved, "device", text_node(spec.device));
+  add_entry(resolved, "cuda_graphs", bool_node(spec.cuda_graphs));
+  add_entry(resolved, "matmul_precision",
+            text_node(spec.matmul_precision == Spec::MatmulPrecision::kFloat32 ? "float32" : "tensorfloat32"));
   if (!spec.hardware.empty()) add_entry(resolved, "hardware", text_node(spec.hardware));
   add_entry(resolved, "model", std::move(model.resolved));
   add_entry(resolved, "distribution", std::move(distribution.resolved));

@@ -93,8 +93,10 @@ struct Spec {
   std::uint64_t seed = 0;
   std::string output_dir = "runs";
   std::string device = "auto";
+  bool cuda_graphs = false;
+  enum class MatmulPrecision : std::uint8_t { kFloat32, kTensorFloat32 } matmul_precision = MatmulPrecision::kFloat32;
   std::string hardware;  // "" if not given
-  SourcePos pos, device_pos, hardware_pos;
+  SourcePos pos, device_pos, cuda_graphs_pos, hardware_pos;
   ModelSpec model;
   DistributionSpec distribution;
   CompileSpec compile;

@@ -31,6 +31,10 @@ struct CudaLibraries {
   std::string cublaslt;         // "13.1.0"
 };
 
+struct GpuMemory {
+  std::int64_t free_bytes = 0, total_bytes = 0;
+};
+
 struct CudaOptions {
   int index = 0;
   std::string matmul_cache = {};  // file of the tuning; "": time anew
@@ -41,8 +45,8 @@ struct CudaOptions {
 struct CudaBackend {
   /// Throws Error (config) without a driver, with one that is too old for the runtime, or without a GPU.
   std::vector<GpuInfo> (*gpus)();
-  /// Bytes that a GPU can still hand out; makes its context.
-  std::int64_t (*free_bytes)(int index);
+  /// What a GPU can still hand out, and what it has; makes its context.
+  GpuMemory (*memory)(int index);
   CudaLibraries (*libraries)();
   /// The GPU with this index; its context is made here. Throws Error (config).
   std::unique_ptr<Device> (*make_device)(const CudaOptions& options);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,14 @@ class Event {
   virtual double seconds_since(const Event& start) const = 0;
 };
 
+/// Work that was queued once and is queued again as one: a CUDA graph.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// Queues it in the compute stream, for the step that has begun. What is queued there afterwards follows all of it.
+  virtual void replay() = 0;
+};
+
 /// What a rank computes on. One a rank.
 class Device {
  public:
@@ -103,6 +112,12 @@ class Device {
   virtual void synchronize() = 0;
 
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// Takes down what `queue` queues in both streams, without running it. The work begins and ends in the compute stream,
+  /// and each of its kernels and collectives has run before. Null where run() does not only queue.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& queue) {
+    (void)queue;
+    return nullptr;
+  }
   /// A named range of the host's time line, for the vendor's profiler.
   virtual void begin_range(const char* name) { (void)name; }
   virtual void end_range() {}

@@ -94,6 +94,14 @@ void visit_fields(Profile& h, Visit visit) {
   visit("scratch_bytes", h.scratch_bytes);
 }
 
+/// The same for keys that a file may leave out.
+template <typename Profile, typename Visit>
+void visit_settings(Profile& h, Visit visit) {
+  visit("gpu", h.gpu);
+  visit("nccl_windows", h.nccl_windows);
+  visit("nccl_max_blocks", h.nccl_max_blocks);
+}
+
 template <typename Number>
 void read_number(const Json& json, const std::string& file, const char* key, Number& number) {
   const bool whole = std::is_integral_v<Number>;
@@ -104,10 +112,22 @@ void read_number(const Json& json, const std::string& file, const char* key, Num
          whole ? "whole " : "");
   number = value.get<Number>();
   const bool may_be_zero = std::string_view(key) == "memory_bytes" || std::string_view(key) == "scratch_bytes" ||
-                           std::string_view(key) == "kernel_us" || std::string_view(key).ends_with("latency_us");
+                           std::string_view(key) == "kernel_us" || std::string_view(key) == "nccl_max_blocks" ||
+                           std::string_view(key).ends_with("latency_us");
   if (number < 0 || (number == 0 && !may_be_zero))
     fail(ExitCode::kConfig, "hardware file {}: '{}' is {}, must be {}", file, key, value.dump(),
          may_be_zero ? "0 or more" : "more than 0");
+}
+
+void read_setting(const Json& json, const std::string& file, const char* key, std::int64_t& number) {
+  if (json.contains(key)) read_number(json, file, key, number);
+}
+
+void read_setting(const Json& json, const std::string& file, const char* key, bool& flag) {
+  if (!json.contains(key)) return;
+  if (!json.at(key).is_boolean())
+    fail(ExitCode::kConfig, "hardware file {}: '{}' is neither true nor false", file, key);
+  flag = json.at(key).get<bool>();
 }
 
 Hardware read_file(const std::string& file) {
@@ -115,7 +135,7 @@ Hardware read_file(const std::string& file) {
   const auto json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) fail(ExitCode::kConfig, "hardware file {} is not a JSON object", file);
   Hardware hardware;
-  std::vector<std::string> keys{"name", "gpu"};
+  std::vector<std::string> keys{"name"};
   visit_fields(hardware, [&](const char* key, auto& number) {
     keys.emplace_back(key);
     read_number(json, file, key, number);
@@ -123,11 +143,10 @@ Hardware read_file(const std::string& file) {
   if (!json.contains("name") || !json.at("name").is_string())
     fail(ExitCode::kConfig, "hardware file {}: 'name' is missing or not a text", file);
   hardware.name = json.at("name").get<std::string>();
-  if (json.contains("gpu")) {
-    if (!json.at("gpu").is_boolean())
-      fail(ExitCode::kConfig, "hardware file {}: 'gpu' is neither true nor false", file);
-    hardware.gpu = json.at("gpu").get<bool>();
-  }
+  visit_settings(hardware, [&](const char* key, auto& value) {
+    keys.emplace_back(key);
+    read_setting(json, file, key, value);
+  });
   for (const auto& [key, value] : json.items())
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       fail(ExitCode::kConfig, "hardware file {}: unknown key '{}'{}", file, key, did_you_mean(key, keys));
@@ -148,7 +167,8 @@ Hardware load_hardware(const std::string& name_or_file) {
 }
 
 std::string to_json(const Hardware& hardware) {
-  nlohmann::ordered_json json{{"name", hardware.name}, {"gpu", hardware.gpu}};
+  nlohmann::ordered_json json{{"name", hardware.name}};
+  visit_settings(hardware, [&](const char* key, const auto& value) { json[key] = value; });
   visit_fields(hardware, [&](const char* key, const auto& number) { json[key] = number; });
   return json.dump(2);
 }

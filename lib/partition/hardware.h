@@ -25,6 +25,9 @@ struct Hardware {
   std::int64_t devices_per_node = 1;
   std::int64_t memory_bytes = 0;   // 0: no limit
   std::int64_t scratch_bytes = 0;  // workspace of the libraries, beside what the kernels need
+  // How NCCL shall run there; no cost depends on it.
+  bool nccl_windows = false;         // the communication region is a symmetric window of every communicator
+  std::int64_t nccl_max_blocks = 0;  // thread blocks of a collective (maxCTAs); 0: NCCL's choice
 };
 
 /// A built-in profile (cpu, a100-80, h100, h200, b200) or a JSON file that `devices --measure` wrote. Throws Error

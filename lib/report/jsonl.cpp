@@ -139,7 +139,9 @@ void JsonlWriter::end(const train::EndEvent& event) {
   Line line("end");
   line.add("steps", event.steps).add("planned_bytes", event.planned_bytes);
   line.add_raw("pools", nlohmann::ordered_json(event.pools).dump());
-  line.add("baseline_bytes", event.baseline_bytes).add("peak_rss_bytes", event.peak_rss_bytes);
+  line.add("baseline_bytes", event.baseline_bytes);
+  if (event.gpu_baseline_bytes > 0) line.add("gpu_baseline_bytes", event.gpu_baseline_bytes);
+  line.add("peak_rss_bytes", event.peak_rss_bytes);
   line.add_raw("collectives", counters_json(event.collectives).dump());
   if (event.interrupted) line.add_raw("interrupted", "true");
   const auto text = line.finish();

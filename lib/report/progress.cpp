@@ -99,6 +99,9 @@ void Progress::end(const train::EndEvent& event) {
   print(to_, "{} after {}; {} planned a rank, peak {} resident\n", event.interrupted ? "interrupted" : "done",
         counted(event.steps, "step"), human_bytes(static_cast<double>(event.planned_bytes)),
         human_bytes(static_cast<double>(event.peak_rss_bytes)));
+  if (event.gpu_baseline_bytes > 0)
+    print(to_, "beside the plan, the GPU of rank 0 holds {}: CUDA, NCCL and what else runs there\n",
+          human_bytes(static_cast<double>(event.gpu_baseline_bytes)));
 }
 
 }  // namespace tessera::report

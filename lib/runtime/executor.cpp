@@ -23,6 +23,8 @@ namespace {
 
 constexpr int kCompute = static_cast<int>(Stream::kCompute);
 constexpr int kComm = static_cast<int>(Stream::kComm);
+// A recording does not tell how far it has come.
+constexpr std::string_view kWholeStep = "the CUDA graph of the step (without cuda_graphs a message names the layer)";
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements or bytes that pass through host memory at a time
 
 std::uint64_t checksum(std::uint64_t hash, const std::byte* bytes, std::int64_t count) {
@@ -72,10 +74,21 @@ struct Executor::Impl {
   std::unique_ptr<Profiler> profiler;     // where times are asked for
   comm::Context context;
 
+  /// What run() queues for a program and an epilogue. The first time it is queued as it is, which loads kernels and
+  /// connects communicators.
+  struct Replay {
+    bool warm = false;
+    std::unique_ptr<device::Recording> recording;
+  };
+  std::map<std::pair<const ProgramImage*, const SectionImage*>, Replay> replays;
+  bool replaying = false;  // what is on the device now is a recording
+
   void allocate();
   std::byte* state_pointer(const std::string& path) const;
   const ProgramImage& program(const std::string& name) const;
   void upload_inputs(const partition::Program& planned);
+  void run_sections(const ProgramImage& image, const SectionImage* epilogue, const device::StepParams& params);
+  void replay_sections(const ProgramImage& image, const SectionImage* epilogue, const device::StepParams& params);
   void run_section(const SectionImage& section, const device::StepParams& params);
   void run_stream(const SectionImage& section, int stream, const device::StepParams& params);
   void execute(const SectionImage& section, int index, const device::StepParams& params);
@@ -123,6 +136,31 @@ void Executor::Impl::upload_inputs(const partition::Program& planned) {
     const auto& value = planned.values[static_cast<std::size_t>(input)];
     device.upload(pools.at(Pool::kUploads) + value.offset, pools.at(Pool::kStaging) + value.offset, value.bytes);
   }
+}
+
+void Executor::Impl::run_sections(const ProgramImage& image, const SectionImage* epilogue,
+                                  const device::StepParams& params) {
+  auto own = params;
+  own.micro_batch = 0;
+  run_section(image.prologue, own);
+  for (; own.micro_batch < image.program->micro_batches; ++own.micro_batch) run_section(image.body, own);
+  own.micro_batch = 0;
+  if (epilogue != nullptr) run_section(*epilogue, own);
+}
+
+void Executor::Impl::replay_sections(const ProgramImage& image, const SectionImage* epilogue,
+                                     const device::StepParams& params) {
+  auto& [warm, recording] = replays[{&image, epilogue}];
+  if (!warm) {
+    warm = true;
+    return run_sections(image, epilogue, params);
+  }
+  if (recording == nullptr) {
+    recording = device.record([&] { run_sections(image, epilogue, params); });
+    queued->begin();  // its events are part of the recording
+  }
+  replaying = true;
+  recording->replay();
 }
 
 void Executor::Impl::run_section(const SectionImage& section, const device::StepParams& params) {
@@ -203,6 +241,8 @@ void Executor::Impl::finish(std::int64_t step) {
     world.check_queued();
   } catch (const Error& error) {
     if (error.code() == ExitCode::kData) fail(ExitCode::kData, "step {}, {}", step, error.what());
+    if (error.code() == ExitCode::kInternal && replaying)
+      fail(ExitCode::kInternal, "step {}, in {}: {}", step, kWholeStep, error.what());
     if (error.code() != ExitCode::kInternal || unfinished == nullptr) throw;
     fail(ExitCode::kInternal, "step {}, at or after {} (instruction {}): {}", step, unfinished->what,
          unfinished->number, error.what());
@@ -210,17 +250,21 @@ void Executor::Impl::finish(std::int64_t step) {
 }
 
 void Executor::Impl::look_at(const Step* unfinished, std::int64_t step, double seconds) {
-  const bool waits = unfinished != nullptr && unfinished->kernel < 0;
+  const bool waits = unfinished != nullptr ? unfinished->kernel < 0 : replaying && world.size() > 1;
   if (!waits && seconds > options.time_limit_s)
     fail(ExitCode::kPeerLost, "step {}: {} has not ended on this rank's device after {:.3g} s", step,
-         unfinished == nullptr ? "the last kernel" : unfinished->what, options.time_limit_s);
-  if (waits) context = {unfinished->what, unfinished->number, step};
+         unfinished != nullptr ? std::string_view(unfinished->what)
+         : replaying           ? kWholeStep
+                               : "the last kernel",
+         options.time_limit_s);
+  if (unfinished != nullptr && waits) context = {unfinished->what, unfinished->number, step};
+  if (replaying) context = {kWholeStep, -1, step};
   world.look_at_queued(seconds);
 }
 
 Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
                    const ExecutorOptions& options)
-    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
   TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
   const auto hashes = world.gather(std::to_string(partition::hash(plan)));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank)
@@ -288,22 +332,20 @@ std::span<std::byte> Executor::prefetch_memory(const std::string& program) {
 
 void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
   const auto& image = impl_->program(program);
+  const auto section = image.epilogues.find(epilogue);
+  const auto* tail = section == image.epilogues.end() ? nullptr : &section->second;
+  TESSERA_CHECK(epilogue.empty() || tail != nullptr, "program {} has no epilogue '{}'", program, epilogue);
   impl_->device.begin_step(params);
   if (impl_->queued) {
     impl_->queued->begin();
     impl_->world.begin_step(params.step);
     impl_->upload_inputs(*image.program);
   }
-  auto step_params = params;
-  step_params.micro_batch = 0;
-  impl_->run_section(image.prologue, step_params);
-  for (; step_params.micro_batch < image.program->micro_batches; ++step_params.micro_batch)
-    impl_->run_section(image.body, step_params);
-  step_params.micro_batch = 0;
-  const auto section = image.epilogues.find(epilogue);
-  TESSERA_CHECK(epilogue.empty() || section != image.epilogues.end(), "program {} has no epilogue '{}'", program,
-                epilogue);
-  if (section != image.epilogues.end()) impl_->run_section(section->second, step_params);
+  impl_->replaying = false;
+  if (impl_->queued && impl_->options.graphs && !impl_->profiler)
+    impl_->replay_sections(image, tail, params);
+  else
+    impl_->run_sections(image, tail, params);
   impl_->finish(params.step);
   if (impl_->profiler) impl_->profiler->collect(image, epilogue);
 }

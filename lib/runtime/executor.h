@@ -17,6 +17,7 @@ struct ExecutorOptions {
   bool comm_thread = false;   // run the communication stream on a thread of its own
   double time_limit_s = 120;  // after which a waiting rank names what did not come
   bool profile = false;       // takes the time of every instruction
+  bool graphs = false;        // replays a step that has been queued once, where the device can record it
 };
 
 /// Runs the programs of a plan on a device with communicators. Everything is allocated and prepared in the constructor;

@@ -41,7 +41,7 @@ partition::Hardware measure_hardware(comm::World& control, const Launch& launch,
       on_gpus ? comm::nccl_backend().make_world(control, {.stream = device->native_stream(device::Stream::kComm)})
               : nullptr;
   auto& world = on_gpus ? *gpu_world : control;
-  hardware.memory_bytes = gpu ? device::cuda_backend().free_bytes(control.local_rank()) : 0;
+  hardware.memory_bytes = gpu ? device::cuda_backend().memory(control.local_rank()).free_bytes : 0;
   const auto speed = device::measure(*device);
   hardware.flops_f32 = speed.flops_f32;
   hardware.memory_bytes_per_s = speed.bandwidth;

@@ -70,6 +70,16 @@ std::int64_t padded_rows(const config::Spec& spec, const mesh::Distribution& dis
   return (spec.fit.batch_size + unit - 1) / unit * unit;
 }
 
+/// "cuda (device: cuda; products in tensorfloat32; steps replayed as CUDA graphs)"
+std::string device_line(const config::Spec& spec, device::DeviceKind kind, const std::string& why) {
+  auto line = fmt::format("{} ({}", to_string(kind), why);
+  if (kind == device::DeviceKind::kCuda) {
+    if (spec.matmul_precision == config::Spec::MatmulPrecision::kTensorFloat32) line += "; products in tensorfloat32";
+    if (spec.cuda_graphs) line += "; steps replayed as CUDA graphs";
+  }
+  return line + ")";
+}
+
 Planning plan_run(const config::Spec& spec, std::int64_t ranks, const PlanningOptions& options) {
   return plan_run(spec, mesh::make_distribution(spec.distribution, ranks), options);
 }
@@ -106,7 +116,7 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   const auto why = options.device          ? options.why_device
                    : spec.device == "auto" ? "auto: as the hardware profile " + request.hardware.name
                                            : "device: " + spec.device;
-  planning.plan.device = fmt::format("{} ({})", to_string(kind), why);
+  planning.plan.device = device_line(spec, kind, why);
   planning.plan.warnings.insert(planning.plan.warnings.begin(), unmatched.begin(), unmatched.end());
   return planning;
 }

@@ -42,11 +42,17 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
     agree(world, [&] { planning_ = plan_for(own, limit); });
   warnings_ = launch.warnings;
   warnings_.insert(warnings_.end(), plan().warnings.begin(), plan().warnings.end());
+  if (spec.cuda_graphs && choice_.kind == device::DeviceKind::kCpu)
+    warnings_.push_back(to_string(spec.cuda_graphs_pos) + ": cuda_graphs changes nothing on the CPU");
 
   or_end_job(world, [&] {
     executor_ = std::make_unique<runtime::Executor>(
         plan(), *device_, gpu_world_ ? *gpu_world_ : world_,
-        runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread, .profile = own.profile});
+        runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread,
+                                 .time_limit_s = own.time_limit_s,
+                                 .profile = own.profile,
+                                 .graphs = spec.cuda_graphs});
+    if (choice_.kind == device::DeviceKind::kCuda) gpu_baseline_bytes_ = beside_plan();
   });
   executor_->initialise_state();
   if (spec.model.load_weights.empty()) return;
@@ -58,15 +64,24 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
 void Session::open_gpu() {
   auto options = device::CudaOptions{.index = choice_.index};
   options.matmul_cache = cache_file("cuda_tuning");
+  options.tensor_float_32 = spec_.matmul_precision == config::Spec::MatmulPrecision::kTensorFloat32;
   device_ = device::cuda_backend().make_device(options);
-  if (world_.size() > 1)
-    gpu_world_ = comm::nccl_backend().make_world(world_, {.stream = device_->native_stream(device::Stream::kComm)});
+  if (world_.size() == 1) return;
+  const auto profile = hardware();
+  gpu_world_ = comm::nccl_backend().make_world(world_, {.stream = device_->native_stream(device::Stream::kComm),
+                                                        .windows = profile.nccl_windows,
+                                                        .most_blocks = static_cast<int>(profile.nccl_max_blocks)});
+}
+
+std::int64_t Session::beside_plan() const {
+  const auto memory = device::cuda_backend().memory(choice_.index);
+  return std::max<std::int64_t>(0, memory.total_bytes - memory.free_bytes - partition::device_bytes(plan()));
 }
 
 std::int64_t Session::free_bytes() const {
   if (choice_.kind == device::DeviceKind::kCpu) return available_bytes() / world_.local_size();
   constexpr std::int64_t kKeptBack = 256 << 20;  // for what the driver and NCCL take at first use
-  return std::max<std::int64_t>(0, device::cuda_backend().free_bytes(choice_.index) - kKeptBack);
+  return std::max<std::int64_t>(0, device::cuda_backend().memory(choice_.index).free_bytes - kKeptBack);
 }
 
 std::int64_t Session::needed_bytes() const {
@@ -143,6 +158,7 @@ EndEvent Session::end_event(std::int64_t steps) const {
   event.planned_bytes = planned_bytes(plan());
   for (const auto pool : partition::pools_of(plan())) event.pools[to_string(pool)] = executor_->pool_bytes(pool);
   event.baseline_bytes = baseline_bytes_;
+  event.gpu_baseline_bytes = gpu_baseline_bytes_;
   event.peak_rss_bytes = peak_resident_bytes();
   event.collectives = (gpu_world_ ? *gpu_world_ : world_).counters();
   return event;

@@ -25,6 +25,7 @@ struct SessionOptions {
   int threads = 0;                    // of the device; 0: cores of the node / ranks on it
   bool comm_thread = false;           // overlap communication even where no core is left for it
   bool profile = false;               // take the time of every instruction
+  double time_limit_s = 120;          // that a rank waits for others in a step
 };
 
 /// A planned model on this rank's device, with its first values: from the initialisers, or from model.load_weights.
@@ -60,6 +61,7 @@ class Session {
  private:
   Planning plan_for(const SessionOptions& options, std::int64_t memory_limit) const;
   void open_gpu();
+  std::int64_t beside_plan() const;
   std::int64_t free_bytes() const;
   std::int64_t needed_bytes() const;
 
@@ -71,7 +73,7 @@ class Session {
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<comm::World> gpu_world_;  // where several ranks have GPUs: the collectives of the executor
   std::unique_ptr<runtime::Executor> executor_;
-  std::int64_t baseline_bytes_ = 0;
+  std::int64_t baseline_bytes_ = 0, gpu_baseline_bytes_ = 0;
 };
 
 }  // namespace tessera::train

@@ -11,7 +11,12 @@
 namespace tessera::train {
 namespace {
 
-constexpr double kEps = std::numeric_limits<float>::epsilon();
+/// Of the products' operands, which are the coarsest numbers.
+double epsilon_of(const Session& session) {
+  const bool coarse = session.device().kind == device::DeviceKind::kCuda &&
+                      session.spec().matmul_precision == config::Spec::MatmulPrecision::kTensorFloat32;
+  return coarse ? 0x1p-10 : std::numeric_limits<float>::epsilon();
+}
 
 using Tensor = std::vector<double>;
 
@@ -108,7 +113,7 @@ class Verification {
       weights_.push_back(state.variable.path);
       for (const auto size : state.shape) longest = std::max(longest, mesh_.session.planning().batch_rows + size);
     }
-    rounding_ = 4 * kEps * static_cast<double>(longest);
+    rounding_ = 4 * epsilon_of(mesh_.session) * static_cast<double>(longest);
   }
 
   VerifyResult run(std::int64_t steps) {

@@ -23,7 +23,8 @@ struct VerifyResult {
 
 /// Trains `steps` steps on this mesh and, on rank 0, on one device, from the same values with the same batches, and
 /// compares every loss, every gradient and the weights at the end; then the replicas among each other. What is allowed,
-/// with n = rows of the batch + the largest dimension of a weight (the longest sum) and eps of float32:
+/// with n = rows of the batch + the largest dimension of a weight (the longest sum) and eps of float32 (2^-10 where
+/// products run in tensorfloat32):
 ///   loss of step k         4 eps n k |loss|
 ///   gradient               4 eps n k max |gradient|                 =: d
 ///   weight                 4 eps n max |weight| + sum over steps of learning rate * max(d, min(2, 8 d / |gradient|))

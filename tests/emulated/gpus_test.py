@@ -89,6 +89,33 @@ class Gpus(launch.Case):
         for seed in range(2, 22):
             self.assertEqual(outcome(seed, "random" if seed % 4 else "late"), first, f"seed {seed}")
 
+    def test_a_replayed_step_has_the_same_bits(self):
+        def outcome(graphs, words=(), env=None):
+            words = "--set", f"cuda_graphs={graphs}", *words
+            result = self.train(2, env, words=words)
+            self.assertEqual(result.code, 0, str(result))
+            return ([(e["loss"], e["grad_norm"]) for e in self.events("small", "step")],
+                    (self.folder / "runs" / "small" / "final.safetensors").read_bytes())
+
+        for words in ((), ("--set", "distribution.micro_batches=2"),
+                      ("--set", "compile.optimizer.Adam.gradient_accumulation_steps=2")):
+            plain = outcome("false", words)
+            for seed in range(3):
+                env = {"TESSERA_EMULATED_SEED": str(seed), "TESSERA_EMULATED_ORDER": "late" if seed else "random"}
+                self.assertEqual(outcome("true", words, env), plain, f"{words} {seed}")
+
+    def test_a_failure_of_a_replayed_step_ends_the_job_with_rank_and_step(self):
+        words = "--set", "cuda_graphs=true"
+        result = self.train(2, {"TESSERA_EMULATED_FAIL": "launch:200@1"}, words=words)
+        self.refused(result, INTERNAL, "rank 1 on ", "in the CUDA graph of the step", "illegal")
+        result = self.train(2, {"TESSERA_EMULATED_FAIL": "hang:200@1"}, words=(*words, "--timeout", "5"))
+        self.refused(result, PEER_LOST, "step ", "the CUDA graph of the step")
+
+    def test_products_in_tensorfloat32_are_asked_for(self):
+        self.assertEqual(self.train(1, words=("--set", "matmul_precision=tensorfloat32")).code, 0)
+        plan = json.loads((self.folder / "runs" / "small" / "plan.json").read_text())
+        self.assertEqual(plan["device"], "cuda (device: cuda; products in tensorfloat32)")
+
     def test_planned_bytes_and_collectives_are_the_allocated_and_counted(self):
         self.assertEqual(self.train(2).code, 0)
         end, = self.events("small", "end")

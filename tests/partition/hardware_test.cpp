@@ -38,6 +38,16 @@ TEST(Hardware, EveryProfileSurvivesAFile) {
   }
 }
 
+TEST(Hardware, HowNcclRunsIsAFilesToSay) {
+  auto profile = load_hardware("h200");
+  EXPECT_FALSE(profile.nccl_windows);
+  profile.nccl_windows = true;
+  profile.nccl_max_blocks = 16;
+  const auto read = load_hardware(written(to_json(profile)));
+  EXPECT_TRUE(read.nccl_windows);
+  EXPECT_EQ(read.nccl_max_blocks, 16);
+}
+
 TEST(Hardware, UnknownNameSuggestsTheNearest) {
   EXPECT_THAT(sentence_of([] { load_hardware("h10"); }), HasSubstr("did you mean 'h100'?"));
 }

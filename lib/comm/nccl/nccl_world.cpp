@@ -94,11 +94,7 @@ class NcclWorld final : public World {
   }
 
  private:
-  std::string doing() const {
-    const auto* now = context();
-    if (now == nullptr) return "a collective";
-    return fmt::format("{} (instruction {}, step {})", now->what, now->instruction, now->step);
-  }
+  std::string doing() const { return to_string(context()); }
   void lend_context() {
     control_.set_context(context());
     control_.set_deadline(deadline());

@@ -15,9 +15,7 @@ std::string Watch::name_of(int rank) const {
 }
 
 std::string Watch::doing(const char* what) const {
-  const auto* context = world_.context();
-  if (context == nullptr) return what;
-  return fmt::format("{} (instruction {}, step {})", context->what, context->instruction, context->step);
+  return to_string(world_.context(), what);
 }
 
 int Watch::first_dead() const {

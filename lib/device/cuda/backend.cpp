@@ -66,14 +66,14 @@ std::vector<GpuInfo> gpus() {
   return list;
 }
 
-std::int64_t free_bytes(int index) {
+GpuMemory memory(int index) {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
   check(cudaSetDevice(index), "cudaSetDevice");
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   check(cudaSetDevice(current), "cudaSetDevice");
-  return static_cast<std::int64_t>(free);
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
 }
 
 std::unique_ptr<Device> make_checked_device(const CudaOptions& options) {
@@ -98,7 +98,7 @@ CudaLibraries libraries() {
 
 /// What the loader looks up in the shared object.
 extern "C" __attribute__((visibility("default"))) const CudaBackend* tessera_cuda_backend() {
-  static const CudaBackend kBackend{cuda::gpus, cuda::free_bytes, cuda::libraries, cuda::make_checked_device};
+  static const CudaBackend kBackend{cuda::gpus, cuda::memory, cuda::libraries, cuda::make_checked_device};
   return &kBackend;
 }
 

@@ -43,6 +43,17 @@ class StreamEvent final : public Event {
   CudaEvent event_;
 };
 
+class Graph final : public Recording {
+ public:
+  Graph(CudaGraphExec graph, cudaStream_t stream) : graph_(std::move(graph)), stream_(stream) {}
+
+  void replay() override { check(cudaGraphLaunch(graph_.get(), stream_), "cudaGraphLaunch"); }
+
+ private:
+  CudaGraphExec graph_;
+  cudaStream_t stream_;
+};
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const CudaOptions& options) : options_(options) {
@@ -135,6 +146,24 @@ class CudaDevice final : public Device {
   }
 
   std::unique_ptr<Event> make_event() override { return std::make_unique<StreamEvent>(context_); }
+  // The capture is this thread's alone, so that a watching thread may query events.
+  std::unique_ptr<Recording> record(const std::function<void()>& queue) override {
+    check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    try {
+      queue();
+    } catch (...) {
+      (void)end_capture();
+      throw;
+    }
+    const auto captured = end_capture();
+    check(captured.error, "cudaStreamEndCapture");
+    cudaGraphExec_t graph = nullptr;
+    check(cudaGraphInstantiateWithFlags(&graph, captured.graph.get(), cudaGraphInstantiateFlagUseNodePriority),
+          "cudaGraphInstantiate");
+    auto recording = std::make_unique<Graph>(CudaGraphExec(graph), compute());
+    check(cudaGraphUpload(graph, compute()), "cudaGraphUpload");
+    return recording;
+  }
   void begin_range(const char* name) override { nvtxRangePushA(name); }
   void end_range() override { nvtxRangePop(); }
   void* native_stream(Stream stream) override { return context_.stream(stream); }
@@ -153,6 +182,16 @@ class CudaDevice final : public Device {
  private:
   static constexpr std::int64_t kBounceBytes = 4 << 20;
   static constexpr std::int64_t kRing = 4;
+
+  struct Captured {
+    cudaError_t error;
+    CudaGraph graph;
+  };
+  Captured end_capture() {
+    cudaGraph_t graph = nullptr;
+    const auto error = cudaStreamEndCapture(compute(), &graph);
+    return {error, CudaGraph(graph)};
+  }
 
   cudaStream_t compute() const { return context_.stream(Stream::kCompute); }
 
