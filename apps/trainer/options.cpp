@@ -52,6 +52,8 @@ void add_options(CLI::App& verb, const std::string& name, Options& o) {
     verb.add_flag("--json", o.json, "print JSON to standard output");
   if (name == "plan") verb.add_flag("--explain", o.explain, "say for each collective what was chosen and rejected");
   if (name == "advise" || name == "devices") verb.add_flag("--measure", o.measure, "measure instead of predicting");
+  if (name == "train")
+    verb.add_option("--resume", o.resume, "auto: from the newest checkpoint of the run; never: anew; or a checkpoint's folder");
   if (name == "train") verb.add_flag("--profile", o.profile, "print where the time went, by layer and instruction");
   if (name == "verify") verb.add_option("--steps", o.steps, "training steps to compare")->check(positive());
   if (name == "evaluate" || name == "predict") {

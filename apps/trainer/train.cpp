@@ -14,6 +14,7 @@
 #include "train/agree.h"
 #include "train/fit.h"
 #include "train/planning.h"
+#include "train/resume.h"
 #include "train/signals.h"
 #include "train/weights.h"
 #include "verbs.h"
@@ -36,12 +37,14 @@ void lock_folder(const std::filesystem::path& folder) {
 
 /// A fresh run replaces what an earlier one of that name left: weights and predictions of another model must not look
 /// like its own. The weights that it starts from stay until its own are there.
-void begin_folder(const std::filesystem::path& folder, const train::Session& session) {
+void begin_folder(const std::filesystem::path& folder, const train::Session& session, const train::Found* found) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
   lock_folder(folder);
-  for (const auto* former : {"final.safetensors", "final.safetensors.partial", "predict"}) {
+  std::vector<std::string> replaced{"final.safetensors", "final.safetensors.partial", "predict"};
+  if (found == nullptr) replaced.emplace_back("checkpoints");
+  for (const auto& former : replaced) {
     if (std::filesystem::equivalent(folder / former, session.spec().model.load_weights, error)) continue;
     std::filesystem::remove_all(folder / former, error);
     if (error) fail(ExitCode::kData, "can't remove {}: {}", (folder / former).string(), error.message());
@@ -57,22 +60,42 @@ ExitCode train(const Options& options, comm::World& world) {
   if (!spec.compile.present)
     fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; say with which optimizer and loss to train");
   train::SignalFlag signal;
-  train::Session session(spec, world, session_options(options, train::training_programs(spec)));
+  const std::filesystem::path folder = run_folder(spec);
+  const auto checkpoints_folder = (folder / "checkpoints").string();
+  const auto found = train::find_checkpoint(world, checkpoints_folder, options.resume);
+  auto wanted = session_options(options, train::training_programs(spec));
+  if (found) wanted.tuning = found->manifest.tuning;
+  train::Session session(spec, world, wanted);
   print_warnings(world, session.warnings());
 
-  const std::filesystem::path folder = run_folder(spec);
+  train::Training training(session);
+  const auto order = train::data_order(spec, training.samples());
+  checkpoint::Position position;
+  std::vector<std::string> warnings;
+  if (found) {
+    warnings = found->skipped;
+    position = train::restore(session, *found, order, warnings);
+    training.start_at(position);
+  }
   report::Observers observers;
   train::agree(world, [&] {
     if (world.rank() != 0) return;
-    begin_folder(folder, session);
-    observers.add(std::make_unique<report::JsonlWriter>((folder / "metrics.jsonl").string()));
+    begin_folder(folder, session, found ? &*found : nullptr);
+    const auto events = (folder / "metrics.jsonl").string();
+    if (position.steps > 0) report::cut_after_step(events, position.steps);
+    observers.add(std::make_unique<report::JsonlWriter>(events, position.steps > 0));
     observers.add(std::make_unique<report::Progress>(stderr));
   });
-  const auto result = train::fit(session, observers, [&] { return signal.raised(); });
+  if (found && position.steps > 0 && world.rank() == 0)
+    std::cerr << fmt::format("resumes after step {}, from {}\n", position.steps, found->folder);
+  for (const auto& warning : warnings) observers.warning(warning);
+  train::Checkpoints checkpoints(session, observers, {checkpoints_folder, TESSERA_VERSION, order});
+  const auto result = training.run(observers, &checkpoints, [&] { return signal.raised(); });
   if (options.profile && world.rank() == 0)
     report::write_profile(std::cout, session.executor().times(), session.hardware());
+  if (result.interrupted) return ExitCode::kRequeue;
   train::save_weights(world, session.executor(), (folder / "final.safetensors").string());
-  return result.interrupted ? ExitCode::kRequeue : ExitCode::kDone;
+  return ExitCode::kDone;
 }
 
 }  // namespace tessera::trainer

@@ -39,6 +39,8 @@ File File::create(const std::string& path) { return {path, open_or_fail(path, O_
 
 File File::open_to_write(const std::string& path) { return {path, open_or_fail(path, O_WRONLY, "write")}; }
 
+File File::open_or_create(const std::string& path) { return {path, open_or_fail(path, O_WRONLY | O_CREAT, "write")}; }
+
 File::File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 File& File::operator=(File&& other) noexcept {
@@ -101,16 +103,35 @@ void File::sync_and_close() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno("cannot be closed");
 }
 
+std::string read_text_file(const std::string& path) {
+  const auto file = File::open_to_read(path);
+  const auto size = file.size();
+  constexpr std::int64_t kMost = 256 << 20;
+  if (size > kMost) fail(ExitCode::kCheckpoint, "{}: has {} bytes, which is no text of ours", path, size);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.read(text.data(), size, 0);
+  return text;
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  auto file = File::create(path);
+  file.write(text.data(), static_cast<std::int64_t>(text.size()), 0);
+  file.sync_and_close();
+}
+
 void rename_durably(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0)
     fail(ExitCode::kCheckpoint, "{}: cannot be renamed to {}: {}", from, to, words(errno));
   const auto parent = std::filesystem::path(to).parent_path().string();
-  const auto folder = parent.empty() ? std::string(".") : parent;
+  sync_folder(parent.empty() ? "." : parent);
+}
+
+void sync_folder(const std::string& folder) {
   const int descriptor = open_or_fail(folder, O_RDONLY | O_DIRECTORY, "read");
   const int result = ::fsync(descriptor);
   const int error = errno;
   ::close(descriptor);
-  // Some network file systems have no fsync of a folder; the rename itself has been done.
+  // Some network file systems have no fsync of a folder.
   if (result != 0 && error != EINVAL && error != ENOTSUP)
     fail(ExitCode::kCheckpoint, "{}: cannot be written to the disk: {}", folder, words(error));
 }

@@ -12,6 +12,8 @@ class File {
   /// Made anew, empty.
   static File create(const std::string& path);
   static File open_to_write(const std::string& path);
+  /// Made if it isn't there; what is there stays.
+  static File open_or_create(const std::string& path);
 
   File() = default;
   File(File&& other) noexcept;
@@ -36,6 +38,14 @@ class File {
   std::string path_;
   int descriptor_ = -1;
 };
+
+/// The text of a file of at most 256 MiB.
+std::string read_text_file(const std::string& path);
+/// Makes or replaces a file; its text is on the disk when this returns.
+void write_text_file(const std::string& path, const std::string& text);
+
+/// The entries of a folder are on the disk.
+void sync_folder(const std::string& folder);
 
 /// Replaces `to`, and makes the folder's entry last.
 void rename_durably(const std::string& from, const std::string& to);

@@ -60,6 +60,15 @@ SafetensorsReader::SafetensorsReader(const std::string& path) : path_(path), fil
   header_ = parse_header(json, 8 + length, size, path);
 }
 
+void require_fit(const std::string& path, const TensorSpec& stored, const TensorSpec& wanted) {
+  if (stored.shape != wanted.shape)
+    fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {}, the model's is {}", path, wanted.name, to_string(stored.shape),
+         to_string(wanted.shape));
+  if (!is_convertible(stored.dtype, wanted.dtype))
+    fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {} and cannot be read as {}", path, wanted.name,
+         to_string(stored.dtype), to_string(wanted.dtype));
+}
+
 const StoredTensor& SafetensorsReader::at(const std::string& name) const {
   const auto it = header_.tensors.find(name);
   if (it != header_.tensors.end()) return it->second;
@@ -71,13 +80,7 @@ const StoredTensor& SafetensorsReader::at(const std::string& name) const {
 std::vector<std::string> SafetensorsReader::require(const std::vector<TensorSpec>& wanted) const {
   std::set<std::string> names;
   for (const auto& spec : wanted) {
-    const auto& stored = at(spec.name);
-    if (stored.shape != spec.shape)
-      fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {}, the model's is {}", path_, spec.name, to_string(stored.shape),
-           to_string(spec.shape));
-    if (!is_convertible(stored.dtype, spec.dtype))
-      fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {} and cannot be read as {}", path_, spec.name,
-           to_string(stored.dtype), to_string(spec.dtype));
+    require_fit(path_, at(spec.name), spec);
     names.insert(spec.name);
   }
   std::vector<std::string> unwanted;
@@ -113,6 +116,15 @@ void SafetensorsReader::read_box(const std::string& name, const Box& box, void* 
       done += count;
     }
   });
+}
+
+void SafetensorsReader::read_elements(const std::string& name, std::int64_t first, std::int64_t count,
+                                      void* destination) const {
+  const auto& tensor = at(name);
+  const auto item = size_of(tensor.dtype);
+  TESSERA_CHECK(first >= 0 && count >= 0 && tensor.begin + (first + count) * item <= tensor.end,
+                "elements {} to {} of '{}'", first, first + count, name);
+  file_.read(destination, count * item, tensor.begin + first * item);
 }
 
 }  // namespace tessera::checkpoint

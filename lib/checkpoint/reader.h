@@ -9,6 +9,9 @@
 
 namespace tessera::checkpoint {
 
+/// Throws Error (checkpoint) unless a stored tensor has the wanted shape and a dtype that converts.
+void require_fit(const std::string& path, const TensorSpec& stored, const TensorSpec& wanted);
+
 /// A safetensors file, read by boxes. Errors are Error (checkpoint) and name the file.
 class SafetensorsReader {
  public:
@@ -28,6 +31,9 @@ class SafetensorsReader {
   /// Fills `destination`, contiguous and of the box's size, with elements of type `as`. Reads only what the box needs,
   /// at most 1 MiB beside the destination. Integers become any type that holds them, floats any float.
   void read_box(const std::string& name, const Box& box, void* destination, DType as) const;
+
+  /// Elements [first, first + count), row-major, as they are stored.
+  void read_elements(const std::string& name, std::int64_t first, std::int64_t count, void* destination) const;
 
  private:
   std::string path_;

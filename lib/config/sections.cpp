@@ -16,7 +16,7 @@ const std::vector<Keys>& sections() {
   static const std::vector<Keys> kAll{
       {kTop,
        {"version", "name", "seed", "output_dir", "device", "cuda_graphs", "matmul_precision", "hardware", "model", "distribution", "compile", "data",
-        "fit"}},
+        "fit", "checkpoint", "resume"}},
       {"model", {"name", "inputs", "layers", "outputs", "load_weights"}},
       {"distribution", {"DataParallel", "ModelParallel", "micro_batches", "zero_stage"}},
       {"ModelParallel",
@@ -25,6 +25,8 @@ const std::vector<Keys>& sections() {
       {"data", {"train", "validation", "test"}},
       {"fit",
        {"epochs", "batch_size", "shuffle", "remainder", "steps_per_epoch", "validation_steps", "validation_freq"}},
+      {"checkpoint", {"every_steps", "every_minutes", "keep", "mb_per_s"}},
+      {"resume", {"partial"}},
   };
   return kAll;
 }

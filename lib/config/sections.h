@@ -31,4 +31,7 @@ Section<ModelSpec> read_model(const Node& node, const std::string& folder);
 /// `node` may be null: DataParallel over all ranks.
 Section<DistributionSpec> read_distribution(const Node& node);
 
+Section<CheckpointSpec> read_checkpoint(const Node& node);
+ResumeSpec read_resume(const Node& node);
+
 }  // namespace tessera::config

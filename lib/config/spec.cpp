@@ -265,6 +265,13 @@ Spec parse_spec(const std::string& text, const std::string& file, const std::vec
       if (!entry.value.is_null())
         spec.data[entry.key] = read_data(entry.value, model.spec, folder, "data." + entry.key);
   }
+  Node checkpoint_resolved;
+  if (const auto checkpoint = section("checkpoint"); !checkpoint.is_null()) {
+    auto read = read_checkpoint(checkpoint);
+    spec.checkpoint = read.spec;
+    checkpoint_resolved = std::move(read.resolved);
+  }
+  if (const auto resume = section("resume"); !resume.is_null()) spec.resume = read_resume(resume);
   spec.model = std::move(model.spec);
   spec.distribution = std::move(distribution.spec);
   spec.fit = fit.spec;
@@ -284,6 +291,12 @@ Spec parse_spec(const std::string& text, const std::string& file, const std::vec
   if (spec.compile.present) add_entry(resolved, "compile", compile_node(compile));
   if (!spec.data.empty()) add_entry(resolved, "data", data_node(spec.data));
   add_entry(resolved, "fit", std::move(fit.resolved));
+  if (spec.checkpoint.present) add_entry(resolved, "checkpoint", std::move(checkpoint_resolved));
+  if (spec.resume.partial) {
+    Node resume;
+    add_entry(resume, "partial", bool_node(true));
+    add_entry(resolved, "resume", std::move(resume));
+  }
   spec.resolved = to_yaml(resolved);
   return spec;
 }

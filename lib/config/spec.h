@@ -87,6 +87,20 @@ struct FitSpec {
   SourcePos pos;
 };
 
+/// When checkpoints are saved; one at the end of training too.
+struct CheckpointSpec {
+  bool present = false;
+  std::int64_t every_steps = 0;  // 0: not by steps
+  double every_minutes = 0;      // 0: not by the clock
+  std::int64_t keep = 3;         // the newest
+  double mb_per_s = 0;           // megabytes a second that a rank writes at most; 0: no limit
+  SourcePos pos;
+};
+
+struct ResumeSpec {
+  bool partial = false;  // a checkpoint of another model or optimizer gives what fits
+};
+
 struct Spec {
   std::string file;  // as given; for messages
   std::string name;
@@ -102,6 +116,8 @@ struct Spec {
   CompileSpec compile;
   std::map<std::string, DataSpec> data;  // train, validation, test
   FitSpec fit;
+  CheckpointSpec checkpoint;
+  ResumeSpec resume;
   std::string resolved;  // the YAML with all defaults and absolute paths
 };
 

@@ -1,5 +1,7 @@
 #include "mesh/layout.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +22,18 @@ std::string dim_text(const std::vector<Axis>& axes, const DeviceMesh& mesh) {
   if (axes.empty()) return "null";
   const auto names = names_of(axes, mesh);
   return axes.size() == 1 ? names[0] : fmt::format("({})", fmt::join(names, ", "));
+}
+
+// Those that neither split the tensor nor sum it.
+std::vector<Axis> unused_axes(const Layout& layout, const DeviceMesh& mesh) {
+  std::vector<bool> used(static_cast<std::size_t>(mesh.axis_count()), false);
+  for (const auto& axes : layout.dims)
+    for (const auto axis : axes) used[static_cast<std::size_t>(axis)] = true;
+  for (const auto axis : layout.partial) used[static_cast<std::size_t>(axis)] = true;
+  std::vector<Axis> unused;
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis)
+    if (!used[static_cast<std::size_t>(axis)]) unused.push_back(axis);
+  return unused;
 }
 
 }  // namespace
@@ -51,6 +65,21 @@ std::vector<Box> owned(const Layout& layout, const DeviceMesh& mesh, const std::
   Box box{Shape(shape.size()), local_shape(layout, mesh, shape)};
   for (std::size_t d = 0; d < shape.size(); ++d) box.start[d] = mesh.index(coordinates, layout.dims[d]) * box.size[d];
   return {box};
+}
+
+std::int64_t largest_share(const Layout& layout, const DeviceMesh& mesh, const Shape& shape) {
+  const auto local = elements(local_shape(layout, mesh, shape));
+  const auto replicas = mesh.size(unused_axes(layout, mesh));
+  return (local + replicas - 1) / replicas;
+}
+
+Share share_of_replica(const Layout& layout, const DeviceMesh& mesh, const std::vector<std::int64_t>& coordinates,
+                       const Shape& shape) {
+  TESSERA_CHECK(layout.partial.empty(), "shares of a partial tensor");
+  const auto local = elements(local_shape(layout, mesh, shape));
+  const auto each = largest_share(layout, mesh, shape);
+  const auto first = std::min(local, each * mesh.index(coordinates, unused_axes(layout, mesh)));
+  return {first, std::min(each, local - first)};
 }
 
 Shape local_shape(const Layout& layout, const DeviceMesh& mesh, const Shape& shape) {

@@ -35,6 +35,18 @@ std::vector<Box> owned(const Layout& layout, const DeviceMesh& mesh, const std::
 /// The shape that every rank holds. Throws (internal) where require_even would.
 Shape local_shape(const Layout& layout, const DeviceMesh& mesh, const Shape& shape);
 
+/// Elements [first, first + count) of a local part, row-major.
+struct Share {
+  std::int64_t first = 0, count = 0;
+};
+
+/// Ranks that hold the same part of a tensor divide it: the share of one of them, so that all ranks together have every
+/// element once and none has over its equal part, rounded up. The tensor has no partial axes.
+Share share_of_replica(const Layout& layout, const DeviceMesh& mesh, const std::vector<std::int64_t>& coordinates,
+                       const Shape& shape);
+/// The largest share of any rank.
+std::int64_t largest_share(const Layout& layout, const DeviceMesh& mesh, const Shape& shape);
+
 /// Whether the layout has the shape's rank and each dimension divides over its axes.
 bool is_even(const Layout& layout, const DeviceMesh& mesh, const Shape& shape);
 

@@ -177,6 +177,7 @@ class Planner {
     plan.pool_bytes[static_cast<int>(Pool::kComm)] = most.comm;
     plan.pool_bytes[static_cast<int>(Pool::kStaging)] = most.staging;
     plan.pool_bytes[static_cast<int>(Pool::kScratch)] = scratch_bytes(plan);
+    if (request_.snapshot) plan.pool_bytes[static_cast<int>(Pool::kSnapshot)] = snapshot_bytes(plan);
   }
 
   /// Loaders of several programs are in use at once: each has memory of its own.
@@ -184,6 +185,16 @@ class Planner {
     if (request_.loader_bytes == 0 || program.inputs.empty()) return 0;
     auto bytes = aligned(request_.loader_bytes);
     for (const int input : program.inputs) bytes += aligned(program.values[static_cast<std::size_t>(input)].bytes);
+    return bytes;
+  }
+
+  /// Replicas divide what they hold; the sums of a metric are every rank's own.
+  static std::int64_t snapshot_bytes(const Plan& plan) {
+    std::int64_t bytes = 0;
+    for (const auto& s : plan.state)
+      bytes += s.variable.role == graph::VariableRole::kMetric
+                   ? aligned(s.bytes)
+                   : aligned(mesh::largest_share(s.layout, plan.mesh, s.shape) * size_of(s.dtype));
     return bytes;
   }
 
@@ -231,13 +242,15 @@ Plan make_plan(const PlanRequest& request) {
 std::vector<Pool> pools_of(const Plan& plan) {
   std::vector<Pool> pools;
   for (int p = 0; p < kPoolCount; ++p)
-    if (const auto pool = static_cast<Pool>(p); pool != Pool::kUploads || plan.pool_bytes[p] > 0) pools.push_back(pool);
+    if (const auto pool = static_cast<Pool>(p);
+        (pool != Pool::kUploads && pool != Pool::kSnapshot) || plan.pool_bytes[p] > 0)
+      pools.push_back(pool);
   return pools;
 }
 
 std::int64_t device_bytes(const Plan& plan) {
   return std::accumulate(std::begin(plan.pool_bytes), std::end(plan.pool_bytes), std::int64_t{0}) -
-         plan.pool_bytes[static_cast<int>(Pool::kStaging)];
+         plan.pool_bytes[static_cast<int>(Pool::kStaging)] - plan.pool_bytes[static_cast<int>(Pool::kSnapshot)];
 }
 
 }  // namespace tessera::partition

@@ -16,6 +16,8 @@ std::string to_string(Pool pool) {
       return "scratch";
     case Pool::kUploads:
       return "uploaded inputs";
+    case Pool::kSnapshot:
+      return "checkpoint snapshot";
   }
   return "?";
 }

@@ -22,8 +22,9 @@ enum class Pool : std::uint8_t {
   kStaging,  // host memory of the loader
   kScratch,  // working memory of the kernels, which run one at a time
   kUploads,  // on a GPU: its copy of the inputs in the staging pool, at their offsets; elsewhere empty
+  kSnapshot,  // host memory where a checkpoint's share of this rank waits to be written; empty where none is planned
 };
-inline constexpr int kPoolCount = 6;
+inline constexpr int kPoolCount = 7;
 inline constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 

@@ -1,6 +1,8 @@
 #include "report/jsonl.h"
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <cstring>
 #include <fcntl.h>
 #include <iterator>
@@ -146,6 +148,24 @@ void JsonlWriter::end(const train::EndEvent& event) {
   if (event.interrupted) line.add_raw("interrupted", "true");
   const auto text = line.finish();
   write_line(text.data(), text.size());
+}
+
+void cut_after_step(const std::string& file, std::int64_t step) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return;  // none yet
+  std::string line;
+  std::uintmax_t at = 0, end = 0;
+  while (std::getline(in, line) && !in.eof()) {  // a last line without its end is no event
+    at += line.size() + 1;
+    const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!event.is_object()) continue;
+    if (event.value("event", "") == "step" && event.value("step", std::int64_t{0}) > step) break;
+    end = at;
+    if (event.value("event", "") == "step" && event.value("step", std::int64_t{0}) == step) break;
+  }
+  std::error_code error;
+  std::filesystem::resize_file(file, end, error);
+  if (error) fail(ExitCode::kData, "can't cut {}: {}", file, error.message());
 }
 
 }  // namespace tessera::report

@@ -73,6 +73,7 @@ struct Executor::Impl {
   std::unique_ptr<QueuedStreams> queued;  // where the device works beside its host
   std::unique_ptr<Profiler> profiler;     // where times are asked for
   comm::Context context;
+  std::string tuning;
 
   /// What run() queues for a program and an epilogue. The first time it is queued as it is, which loads kernels and
   /// connects communicators.
@@ -107,7 +108,8 @@ void Executor::Impl::allocate() {
     if (static_cast<Pool>(p) == Pool::kComm && !(device.asynchronous() && world.size() == 1)) {
       pools.base[index] = static_cast<std::byte*>(world.communication_region(bytes));
     } else {
-      memory[index] = static_cast<Pool>(p) == Pool::kStaging ? device.allocate_host(bytes) : device.allocate(bytes);
+      const bool host = static_cast<Pool>(p) == Pool::kStaging || static_cast<Pool>(p) == Pool::kSnapshot;
+      memory[index] = host ? device.allocate_host(bytes) : device.allocate(bytes);
       pools.base[index] = static_cast<std::byte*>(memory[index].get());
     }
   }
@@ -215,7 +217,8 @@ void Executor::Impl::make_kernels(const std::vector<ImageMaker::KernelOfStream>&
   std::vector<device::KernelSpec> specs;
   specs.reserve(list.size());
   for (const auto& kernel : list) specs.push_back(kernel.spec);
-  const auto tuning = world.broadcast(world.rank() == 0 ? device.tune(specs) : "", 0);
+  if (!options.tuning.empty()) device.set_tuning(options.tuning);
+  tuning = world.broadcast(world.rank() == 0 ? device.tune(specs) : "", 0);
   device.set_tuning(tuning);
   for (const auto& kernel : list) kernels.push_back(device.make_kernel(kernel.spec, kernel.stream));
 }
@@ -264,7 +267,7 @@ void Executor::Impl::look_at(const Step* unfinished, std::int64_t step, double s
 
 Executor::Executor(const partition::Plan& plan, device::Device& device, comm::World& world,
                    const ExecutorOptions& options)
-    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
+    : impl_(new Impl{plan, device, world, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}) {
   TESSERA_CHECK(plan.mesh.ranks() == world.size(), "a plan for {} ranks on {}", plan.mesh.ranks(), world.size());
   const auto hashes = world.gather(std::to_string(partition::hash(plan)));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank)
@@ -328,6 +331,10 @@ std::span<std::byte> Executor::prefetch_memory(const std::string& program) {
   const auto& planned = *impl_->program(program).program;
   if (planned.prefetch_bytes == 0) return {};
   return {impl_->pools.at(Pool::kStaging) + planned.prefetch_offset, static_cast<std::size_t>(planned.prefetch_bytes)};
+}
+
+std::span<std::byte> Executor::snapshot_memory() {
+  return {impl_->pools.at(Pool::kSnapshot), static_cast<std::size_t>(pool_bytes(Pool::kSnapshot))};
 }
 
 void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
@@ -434,6 +441,8 @@ void Executor::check_replicas() const {
     }
   }
 }
+
+const std::string& Executor::tuning() const { return impl_->tuning; }
 
 std::vector<InstructionTime> Executor::times() const {
   return impl_->profiler ? impl_->profiler->times() : std::vector<InstructionTime>{};

@@ -17,6 +17,7 @@ struct ExecutorOptions {
   bool comm_thread = false;   // run the communication stream on a thread of its own
   double time_limit_s = 120;  // after which a waiting rank names what did not come
   bool profile = false;       // takes the time of every instruction
+  std::string tuning = {};    // implementations of kernels that a former run took, to be taken again
   bool graphs = false;        // replays a step that has been queued once, where the device can record it
 };
 
@@ -39,6 +40,9 @@ class Executor {
 
   /// Host memory for the loader of a program: the plan's prefetch_bytes.
   std::span<std::byte> prefetch_memory(const std::string& program);
+
+  /// Host memory in which a checkpoint waits to be written; empty where none is planned.
+  std::span<std::byte> snapshot_memory();
 
   /// prologue, body for each micro-batch, epilogue ("" where there is none). Throws what a kernel throws (data) and,
   /// after the time limit, Error (peer lost) from a collective.
@@ -64,6 +68,9 @@ class Executor {
   /// Compares checksums of every variable among the ranks that hold the same part of it. Collective. Throws Error
   /// (internal) naming the first variable that differs and the ranks.
   void check_replicas() const;
+
+  /// The implementations of the kernels in use, as text.
+  const std::string& tuning() const;
 
   /// Time of each instruction so far; empty without ExecutorOptions::profile.
   std::vector<InstructionTime> times() const;

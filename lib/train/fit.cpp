@@ -52,13 +52,13 @@ std::string first_bad_input(Session& session, const std::string& program) {
   return "";
 }
 
-class Fit {
+}  // namespace
+
+class Training::Loop {
  public:
-  Fit(Session& session, Observer& observer, const std::function<bool()>& stop)
+  explicit Loop(Session& session)
       : session_(session),
         fit_(session.spec().fit),
-        observer_(observer),
-        stop_(stop),
         optimizer_(layers::optimizer_info(session.spec())),
         train_(session, "train", "train", {.shuffle = fit_.shuffle, .steps_per_epoch = fit_.steps_per_epoch}) {
     if (session.spec().data.contains("validation") && session.has_program("evaluate"))
@@ -67,42 +67,56 @@ class Fit {
           FeedOptions{.steps_per_epoch = fit_.validation_steps, .restart = true, .every_row = true});
   }
 
-  FitResult run() {
-    tell([&] { observer_.begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()}); });
+  std::int64_t samples() const { return train_.samples(); }
+  void start_at(const checkpoint::Position& position) {
+    at_ = position;
+    result_.steps = position.steps;
+  }
+
+  FitResult run(Observer& observer, Checkpoints* checkpoints, const std::function<bool()>& stop) {
+    observer_ = &observer;
+    checkpoints_ = checkpoints;
+    stop_ = &stop;
+    tell([&] { observer_->begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()}); });
     step_end_ = seconds_now();
-    for (epoch_ = 0; epoch_ < fit_.epochs && !result_.interrupted; ++epoch_) run_epoch();
+    while (at_.epoch < fit_.epochs && !result_.interrupted) run_epoch();
+    finish_checkpoints();
     if (!result_.interrupted)
       for (const auto& [weight, average] : optimizer_.averages) session_.executor().assign_state(weight, average);
     auto end = session_.end_event(result_.steps);
     end.interrupted = result_.interrupted;
-    tell([&] { observer_.end(end); });
+    tell([&] { observer_->end(end); });
     return result_;
   }
 
  private:
   void run_epoch() {
-    session_.reset_metrics("train");
-    tell([&] { observer_.epoch_begin(epoch_); });
-    double weighted_loss = 0, rows = 0;
-    for (std::int64_t step = 0; step < train_.steps(epoch_) && !result_.interrupted; ++step) {
-      const auto [loss, real_rows] = run_step(step);
-      weighted_loss += loss * static_cast<double>(real_rows);
-      rows += static_cast<double>(real_rows);
-    }
+    const auto epoch = at_.epoch;
+    if (at_.step_in_epoch == 0) session_.reset_metrics("train");
+    tell([&] { observer_->epoch_begin(epoch); });
+    while (at_.step_in_epoch < train_.steps(epoch) && !result_.interrupted) run_step();
     if (result_.interrupted) return;
-    if (train_.cut_short(epoch_))
+    if (train_.cut_short(epoch))
       tell([&] {
-        observer_.warning(fmt::format("the training data ended after {} of the {} steps_per_epoch of epoch {}",
-                                      train_.steps(epoch_), fit_.steps_per_epoch, epoch_ + 1));
+        observer_->warning(fmt::format("the training data ended after {} of the {} steps_per_epoch of epoch {}",
+                                       train_.steps(epoch), fit_.steps_per_epoch, epoch + 1));
       });
     auto logs = session_.metrics("train");
-    logs["loss"] = rows == 0 ? 0 : weighted_loss / rows;
-    if (validation_ && (epoch_ + 1) % fit_.validation_freq == 0) {
+    logs["loss"] = at_.rows == 0 ? 0 : at_.weighted_loss / at_.rows;
+    if (validation_ && (epoch + 1) % fit_.validation_freq == 0) {
       const auto validation = train::evaluate(session_, *validation_);
-      tell([&] { observer_.evaluate("validation", validation); });
+      tell([&] { observer_->evaluate("validation", validation); });
       for (const auto& [name, value] : validation) logs["val_" + name] = value;
     }
-    tell([&] { observer_.epoch(epoch_, logs); });
+    tell([&] { observer_->epoch(epoch, logs); });
+    at_ = {.steps = result_.steps, .epoch = epoch + 1};
+  }
+
+  // With EMA the weights are saved as they were trained; what replaces them at the end is a variable too.
+  void finish_checkpoints() {
+    if (checkpoints_ == nullptr) return;
+    if (result_.interrupted || session_.spec().checkpoint.present) checkpoints_->save_now(at_);
+    if (!result_.interrupted) checkpoints_->training_is_complete();
   }
 
   // What fails in an observer (a full disk on rank 0) ends the job.
@@ -111,12 +125,7 @@ class Fit {
     or_end_job(session_.world(), event);
   }
 
-  struct StepResult {
-    double loss = 0;
-    std::int64_t real_rows = 0;
-  };
-
-  StepResult run_step(std::int64_t step) {
+  void run_step() {
     const auto calls = result_.steps;  // before this one
     device::StepParams params;
     params.step = calls + 1;
@@ -124,12 +133,12 @@ class Fit {
     params.learning_rate = optimizer_.learning_rate(calls);
     const bool apply = (calls + 1) % optimizer_.accumulation_steps == 0;
     or_end_job(session_.world(), [&] {
-      params.real_rows = train_.fill(epoch_, step);
+      params.real_rows = train_.fill(at_.epoch, at_.step_in_epoch);
       session_.executor().run("train", apply ? "apply" : "accumulate", params);
     });
     ++result_.steps;
 
-    StepEvent event{.epoch = epoch_, .step = params.step, .step_in_epoch = step + 1};
+    StepEvent event{.epoch = at_.epoch, .step = params.step, .step_in_epoch = at_.step_in_epoch + 1};
     event.learning_rate = params.learning_rate;
     or_end_job(session_.world(), [&] {
       event.loss = session_.loss("train");
@@ -140,13 +149,17 @@ class Fit {
     event.step_ms = (now - step_end_) * 1e3;
     event.samples_per_s = static_cast<double>(params.real_rows) / (now - step_end_);
     step_end_ = now;
-    tell([&] { observer_.step(event); });
+    tell([&] { observer_->step(event); });
     check_finite(event);
+    at_.steps = result_.steps;
+    ++at_.step_in_epoch;
+    at_.weighted_loss += event.loss * static_cast<double>(params.real_rows);
+    at_.rows += static_cast<double>(params.real_rows);
     or_end_job(session_.world(), [&] {
       if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
-      result_.interrupted = session_.world().any(stop_());
+      if (checkpoints_ != nullptr && session_.spec().checkpoint.present) checkpoints_->step_done(at_);
+      result_.interrupted = session_.world().any((*stop_)());
     });
-    return {event.loss, params.real_rows};
   }
 
   // Loss and norm are the same bits on all ranks, so all come to the same conclusion.
@@ -165,20 +178,30 @@ class Fit {
 
   Session& session_;
   const config::FitSpec& fit_;
-  Observer& observer_;
-  const std::function<bool()>& stop_;
+  Observer* observer_ = nullptr;
+  Checkpoints* checkpoints_ = nullptr;
+  const std::function<bool()>* stop_ = nullptr;
   layers::OptimizerInfo optimizer_;
   Feed train_;
   std::unique_ptr<Feed> validation_;
   FitResult result_;
-  std::int64_t epoch_ = 0;
+  checkpoint::Position at_;
   double step_end_ = 0;
 };
 
-}  // namespace
+Training::Training(Session& session) : loop_(std::make_unique<Loop>(session)) {}
+Training::~Training() = default;
+
+std::int64_t Training::samples() const { return loop_->samples(); }
+
+void Training::start_at(const checkpoint::Position& position) { loop_->start_at(position); }
+
+FitResult Training::run(Observer& observer, Checkpoints* checkpoints, const std::function<bool()>& stop) {
+  return loop_->run(observer, checkpoints, stop);
+}
 
 FitResult fit(Session& session, Observer& observer, const std::function<bool()>& stop) {
-  return Fit(session, observer, stop).run();
+  return Training(session).run(observer, nullptr, stop);
 }
 
 }  // namespace tessera::train

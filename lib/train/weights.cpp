@@ -1,17 +1,13 @@
 #include "train/weights.h"
 
-#include <algorithm>
-#include <functional>
-
-#include "checkpoint/reader.h"
+#include "checkpoint/shards.h"
 #include "checkpoint/writer.h"
 #include "core/placed.h"
 #include "train/agree.h"
+#include "train/saved_state.h"
 
 namespace tessera::train {
 namespace {
-
-constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;  // of a shard in host memory at a time
 
 std::vector<const partition::StateBuffer*> weights_of(const partition::Plan& plan) {
   std::vector<const partition::StateBuffer*> weights;
@@ -26,28 +22,13 @@ std::vector<checkpoint::TensorSpec> tensor_specs(const partition::Plan& plan) {
   return specs;
 }
 
-/// Walks through a shard by rows: `visit` gets a part of the box and its first byte in the shard.
-void for_each_piece(const Box& box, DType dtype, const std::function<void(const Box&, std::int64_t)>& visit) {
-  if (box.size.empty()) return visit(box, 0);
-  const auto rows = box.size[0];
-  if (elements(box.size) == 0) return;
-  const auto row_bytes = elements(box.size) / rows * size_of(dtype);
-  const auto step = std::max<std::int64_t>(kPieceBytes / row_bytes, 1);
-  for (std::int64_t row = 0; row < rows; row += step) {
-    auto piece = box;
-    piece.start[0] += row;
-    piece.size[0] = std::min(step, rows - row);
-    visit(piece, row * row_bytes);
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> load_weights(comm::World& world, runtime::Executor& executor, const std::string& file,
                                       const SourcePos& pos) {
   std::vector<std::string> unused;
   const auto load = [&] {
-    const checkpoint::SafetensorsReader reader(file);
+    const checkpoint::TensorFiles reader(file);
     unused = reader.require(tensor_specs(executor.plan()));
     const auto& mesh = executor.plan().mesh;
     const auto coordinates = mesh.coordinates(world.rank());
@@ -67,7 +48,7 @@ std::vector<std::string> load_weights(comm::World& world, runtime::Executor& exe
 }
 
 void check_weights(const partition::Plan& plan, const std::string& file, const SourcePos& pos) {
-  placed(pos, [&] { checkpoint::SafetensorsReader(file).require(tensor_specs(plan)); });
+  placed(pos, [&] { checkpoint::TensorFiles(file).require(tensor_specs(plan)); });
 }
 
 void save_weights(comm::World& world, runtime::Executor& executor, const std::string& file) {

@@ -1,0 +1,113 @@
+#include "checkpoint/folders.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "checkpoint/checksum.h"
+#include "checkpoint/file.h"
+#include "core/error.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step_", kPartial = ".partial";
+
+std::string checksum_of(const std::string& text) {
+  return checksum_text(checksum(text.data(), static_cast<std::int64_t>(text.size()), 1, 0)) + "\n";
+}
+
+/// The step of a name like step_000001200; -1 for others.
+std::int64_t step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return -1;
+  name.remove_prefix(kPrefix.size());
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  return error == std::errc() && end == name.data() + name.size() ? step : -1;
+}
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) fail(ExitCode::kCheckpoint, "can't remove {}: {}", folder.string(), error.message());
+}
+
+/// All folders of the parent by name; none where it isn't there.
+std::vector<std::string> names_in(const std::string& parent) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto it = fs::directory_iterator(parent, error); !error && it != fs::directory_iterator(); it.increment(error))
+    names.push_back(it->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory)
+    fail(ExitCode::kCheckpoint, "{}: cannot be read: {}", parent, error.message());
+  return names;
+}
+
+}  // namespace
+
+std::string folder_of_step(const std::string& parent, std::int64_t step) {
+  return fmt::format("{}/{}{:09}", parent, kPrefix, step);
+}
+
+std::string partial_folder_of_step(const std::string& parent, std::int64_t step) {
+  return folder_of_step(parent, step) + std::string(kPartial);
+}
+
+std::vector<Folder> finished_folders(const std::string& parent) {
+  std::vector<Folder> found;
+  for (const auto& name : names_in(parent)) {
+    const auto path = fs::path(parent) / name;
+    std::error_code error;
+    if (const auto step = step_of(name); step >= 0 && fs::exists(path / "DONE", error))
+      found.push_back({path.string(), step});
+  }
+  std::sort(found.begin(), found.end(), [](const Folder& a, const Folder& b) { return a.step > b.step; });
+  return found;
+}
+
+void remove_unfinished(const std::string& parent) {
+  for (const auto& name : names_in(parent)) {
+    const auto path = fs::path(parent) / name;
+    std::error_code error;
+    const bool partial = std::string_view(name).starts_with(kPrefix) && std::string_view(name).ends_with(kPartial);
+    if (partial || (step_of(name) >= 0 && !fs::exists(path / "DONE", error))) remove_folder(path);
+  }
+}
+
+// Without its DONE first: what is half removed is no checkpoint.
+void remove_oldest(const std::string& parent, std::int64_t keep) {
+  const auto folders = finished_folders(parent);
+  for (auto k = static_cast<std::size_t>(keep); k < folders.size(); ++k) {
+    std::error_code error;
+    fs::remove(fs::path(folders[k].path) / "DONE", error);
+    remove_folder(folders[k].path);
+  }
+}
+
+void finish_folder(const std::string& parent, const Manifest& manifest, const std::vector<std::string>& index_names,
+                   const std::vector<std::string>& indices) {
+  const auto partial = partial_folder_of_step(parent, manifest.position.steps);
+  const auto folder = folder_of_step(parent, manifest.position.steps);
+  for (std::size_t k = 0; k < indices.size(); ++k) write_text_file(partial + "/" + index_names[k], indices[k]);
+  const auto json = to_json(manifest);
+  write_text_file(partial + "/manifest.json", json);
+  sync_folder(partial);
+  remove_folder(folder);  // of an earlier run that stopped between the name and DONE
+  rename_durably(partial, folder);
+  write_text_file(folder + "/DONE", checksum_of(json));
+  sync_folder(folder);
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const auto done = folder + "/DONE", path = folder + "/manifest.json";
+  std::error_code error;
+  if (!fs::exists(done, error)) fail(ExitCode::kCheckpoint, "{}: is no finished checkpoint: it has no DONE", folder);
+  const auto text = read_text_file(path);
+  if (read_text_file(done) != checksum_of(text))
+    fail(ExitCode::kCheckpoint, "{}: is not what DONE beside it says; it is damaged", path);
+  return parse_manifest(text, path);
+}
+
+}  // namespace tessera::checkpoint

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+
+// A checkpoint is a folder: model-*.safetensors and optimizer-*.safetensors with an index each, manifest.json, and DONE,
+// which is written last and holds the manifest's checksum. A folder that is being written has another name.
+namespace tessera::checkpoint {
+
+struct Folder {
+  std::string path;
+  std::int64_t step = 0;
+};
+
+/// "parent/step_000001200"; while it is written "parent/step_000001200.partial".
+std::string folder_of_step(const std::string& parent, std::int64_t step);
+std::string partial_folder_of_step(const std::string& parent, std::int64_t step);
+
+/// Those with a DONE, newest first. None where there is no parent.
+std::vector<Folder> finished_folders(const std::string& parent);
+
+/// Removes what a save that never ended has left.
+void remove_unfinished(const std::string& parent);
+
+/// Removes the oldest of the finished ones until `keep` are left.
+void remove_oldest(const std::string& parent, std::int64_t keep);
+
+/// The indices and the manifest of a partial folder in which all tensors are; then its name, then DONE. Each is on the
+/// disk before the next is begun. Errors are Error (checkpoint).
+void finish_folder(const std::string& parent, const Manifest& manifest, const std::vector<std::string>& index_names,
+                   const std::vector<std::string>& indices);
+
+/// The manifest of a folder with a DONE that agrees with it. Error (checkpoint) for anything else.
+Manifest read_manifest(const std::string& folder);
+
+}  // namespace tessera::checkpoint
