@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "checkpoint/folders.h"
 #include "comm/mpi/launcher.h"
 #include "core/text.h"
 #include "report/jsonl.h"
@@ -75,12 +76,22 @@ config::Spec with_weights(const Options& options, config::Spec spec, comm::World
     return std::move(spec);
   };
   if (!options.weights.empty()) return use(options.weights);
-  const auto trained = std::filesystem::path(run_folder(spec)) / "final.safetensors";
-  if (world.broadcast(std::filesystem::exists(trained) ? "1" : "0", 0) == "1") return use(trained.string());
+  const auto folder = std::filesystem::path(run_folder(spec));
+  const auto trained = folder / "final.safetensors";
+  std::string newest;
+  train::agree(world, [&] {
+    if (world.rank() != 0) return;
+    if (std::filesystem::exists(trained))
+      newest = trained.string();
+    else if (const auto saved = checkpoint::finished_folders((folder / "checkpoints").string()); !saved.empty())
+      newest = saved.front().path;
+  });
+  newest = world.broadcast(newest, 0);
+  if (!newest.empty()) return use(newest);
   if (spec.model.load_weights.empty())
     fail(ExitCode::kCheckpoint,
-         "there are no weights: {} is not there and model.load_weights is not given; train first, or give "
-         "--weights FILE",
+         "there are no weights: {} is not there, nor a checkpoint, and model.load_weights is not given; train first, "
+         "or give --weights FILE",
          trained.string());
   return spec;
 }

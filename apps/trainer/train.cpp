@@ -43,7 +43,9 @@ void begin_folder(const std::filesystem::path& folder, const train::Session& ses
   if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
   lock_folder(folder);
   std::vector<std::string> replaced{"final.safetensors", "final.safetensors.partial", "predict"};
-  if (found == nullptr) replaced.emplace_back("checkpoints");
+  const auto checkpoints = std::filesystem::absolute(folder / "checkpoints").lexically_normal().string() + "/";
+  if (found == nullptr && !session.spec().model.load_weights.starts_with(checkpoints))
+    replaced.emplace_back("checkpoints");
   for (const auto& former : replaced) {
     if (std::filesystem::equivalent(folder / former, session.spec().model.load_weights, error)) continue;
     std::filesystem::remove_all(folder / former, error);

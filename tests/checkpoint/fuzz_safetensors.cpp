@@ -1,4 +1,4 @@
-// Whatever the bytes of the file: its tensors are read, or an Error (checkpoint).
+// Whatever the bytes of the file: its tensors are read, or an Error (checkpoint). The same bytes as a manifest.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "core/error.h"
 
@@ -21,6 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::vector<char> bytes(static_cast<std::size_t>(tensor.end - tensor.begin));
       reader.read_box(name, {Shape(tensor.shape.size(), 0), tensor.shape}, bytes.data(), tensor.dtype);
     }
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kCheckpoint) std::abort();
+  }
+  try {
+    checkpoint::parse_manifest({reinterpret_cast<const char*>(data), size}, "manifest.json");
   } catch (const Error& error) {
     if (error.code() != ExitCode::kCheckpoint) std::abort();
   }
