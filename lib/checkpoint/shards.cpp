@@ -51,11 +51,15 @@ std::string index_json(const std::vector<ShardFile>& files) {
 
 TensorFiles::TensorFiles(const std::string& path) : path_(path) {
   std::error_code error;
+  auto file = fs::path(path);
   if (fs::is_directory(path, error)) {
-    const auto whole = fs::path(path) / "model.safetensors";
-    return fs::exists(whole, error) ? open(whole.string()) : open_index((fs::path(path) / index_name("model")).string());
+    file = fs::path(path) / "model.safetensors";
+    if (!fs::exists(file, error)) file = fs::path(path) / index_name("model");
   }
-  return fs::path(path).extension() == ".json" ? open_index(path) : open(path);
+  if (file.extension() == ".json")
+    open_index(file.string());
+  else
+    open(file.string());
 }
 
 TensorFiles::TensorFiles(const std::string& folder, const std::string& stem) : path_(folder) {
