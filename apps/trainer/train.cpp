@@ -84,7 +84,7 @@ ExitCode train(const Options& options, comm::World& world) {
     if (world.rank() != 0) return;
     begin_folder(folder, session, found ? &*found : nullptr);
     const auto events = (folder / "metrics.jsonl").string();
-    if (position.steps > 0) report::cut_after_step(events, position.steps);
+    if (position.steps > 0) report::cut_after_step(events, position.steps, position.step_in_epoch == 0);
     observers.add(std::make_unique<report::JsonlWriter>(events, position.steps > 0));
     observers.add(std::make_unique<report::Progress>(stderr));
   });

@@ -150,18 +150,20 @@ void JsonlWriter::end(const train::EndEvent& event) {
   write_line(text.data(), text.size());
 }
 
-void cut_after_step(const std::string& file, std::int64_t step) {
+void cut_after_step(const std::string& file, std::int64_t step, bool epoch_ended) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return;  // none yet
   std::string line;
   std::uintmax_t at = 0, end = 0;
+  bool found = false;
   while (std::getline(in, line) && !in.eof()) {  // a last line without its end is no event
     at += line.size() + 1;
     const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_object()) continue;
-    if (event.value("event", "") == "step" && event.value("step", std::int64_t{0}) > step) break;
+    const auto kind = event.is_object() ? event.value("event", "") : "";
+    if (kind == "step" && event.value("step", std::int64_t{0}) > step) break;
+    if (found && (kind == "end" || !epoch_ended)) break;
+    found = found || (kind == "step" && event.value("step", std::int64_t{0}) == step);
     end = at;
-    if (event.value("event", "") == "step" && event.value("step", std::int64_t{0}) == step) break;
   }
   std::error_code error;
   std::filesystem::resize_file(file, end, error);

@@ -29,8 +29,9 @@ class JsonlWriter final : public train::Observer {
   int fd_ = -1;
 };
 
-/// Ends a metrics.jsonl behind the event of a step: what a run wrote after the checkpoint from which it goes on, and a
-/// line that was cut short, is gone. A file without that step keeps its whole lines. Throws Error (data).
-void cut_after_step(const std::string& file, std::int64_t step);
+/// Ends a metrics.jsonl behind the event of a step, or behind those of the epoch that ended with it: what a run wrote
+/// after the checkpoint from which it goes on, and a line that was cut short, is gone. A file without that step keeps
+/// its whole lines. Throws Error (data).
+void cut_after_step(const std::string& file, std::int64_t step, bool epoch_ended);
 
 }  // namespace tessera::report

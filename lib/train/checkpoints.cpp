@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "checkpoint/folders.h"
 #include "checkpoint/shard_writer.h"
@@ -177,9 +178,13 @@ void Checkpoints::check_room() {
 void Checkpoints::step_done(const checkpoint::Position& position) {
   if (save_ && !session_.world().any(!save_->ended())) finish_or_warn();
   if (!is_due(position)) return;
-  if (save_)
-    return warn(fmt::format("no checkpoint of step {}: that of step {} is still being written", position.steps,
-                            save_->position().steps));
+  if (save_) {
+    if (!std::exchange(warned_of_waits_, true))
+      warn(fmt::format("step {} waits for the checkpoint of step {}, which is still being written: checkpoints are due "
+                       "faster than the disk takes them",
+                       position.steps, save_->position().steps));
+    wait_and_finish();
+  }
   begin(position);
 }
 
@@ -263,11 +268,13 @@ void Checkpoints::finish_or_warn() {
   }
 }
 
+void Checkpoints::wait_and_finish() {
+  while (session_.world().any(!save_->ended())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  finish_or_warn();
+}
+
 void Checkpoints::save_now(const checkpoint::Position& position) {
-  if (save_) {
-    while (session_.world().any(!save_->ended())) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    finish_or_warn();
-  }
+  if (save_) wait_and_finish();
   if (saved_step_ == position.steps) return;
   save_ = std::make_unique<Save>(session_, options_.parent, position);
   save_->write_now(0);

@@ -46,6 +46,7 @@ class Checkpoints {
   /// Throws Error (checkpoint) on all ranks.
   void finish();
   void finish_or_warn();
+  void wait_and_finish();
   void warn(const std::string& sentence);
   void check_room();
   checkpoint::Manifest manifest(const checkpoint::Position& position, std::vector<std::uint64_t> sums) const;
@@ -53,8 +54,9 @@ class Checkpoints {
   Session& session_;
   Observer& observer_;
   CheckpointOptions options_;
-  std::unique_ptr<Save> save_;        // the one that is being written
-  std::int64_t saved_step_ = -1;      // of the newest that is finished
+  std::unique_ptr<Save> save_;    // the one that is being written
+  std::int64_t saved_step_ = -1;  // of the newest that is finished
+  bool warned_of_waits_ = false;
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 

@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::vector<TensorSpec> kTensors{{"b", DType::kF32, {6, 10}}, {"a", DType::kF64, {4}}, {"c", DType::kF32, {30}}};
+const std::vector<TensorSpec> kTensors{{"b", DType::kF32, {6, 10}}, {"a", DType::kF64, {4}}, {"c", DType::kF32, {32}}};
 
 std::vector<float> numbers(std::int64_t count) {
   std::vector<float> x(static_cast<std::size_t>(count));

@@ -60,7 +60,10 @@ class Signals(launch.Case):
                 end, = self.events("long", "end")
                 self.assertIs(end["interrupted"], True)
                 self.assertEqual(end["steps"], self.events("long", "step")[-1]["step"])
-                self.assertTrue((self.folder / "runs/long/final.safetensors").exists())
+                saved, = (self.folder / "runs/long/checkpoints").iterdir()
+                self.assertEqual(saved.name, f"step_{end['steps']:09}")
+                self.assertTrue((saved / "DONE").exists())
+                self.assertFalse((self.folder / "runs/long/final.safetensors").exists())
 
     def test_a_second_run_leaves_the_folder_of_the_first_alone(self):
         job = self.start(0)
@@ -73,9 +76,8 @@ class Signals(launch.Case):
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
 
     def test_the_weights_that_a_run_starts_from_outlive_it(self):
-        job = self.start(0)
-        job.process.send_signal(signal.SIGUSR1)
-        self.assertEqual(job.wait(20).code, 75)
+        self.write(CONFIG)
+        self.run_ok(0, "train", "config.yaml", "--set", "fit.epochs=1")
         weights, metrics = (self.folder / "runs/long" / name for name in ("final.safetensors", "metrics.jsonl"))
         before = weights.read_bytes()
         metrics.unlink()
