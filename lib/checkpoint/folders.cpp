@@ -86,6 +86,25 @@ void remove_oldest(const std::string& parent, std::int64_t keep) {
   }
 }
 
+std::vector<TensorSpec> Contents::tensors() const {
+  auto all = model_.tensors();
+  for (auto& tensor : optimizer_.tensors()) all.push_back(std::move(tensor));
+  return all;
+}
+
+void Contents::require(const Manifest& manifest) const {
+  const auto stored = tensors();
+  if (stored.size() != manifest.tensors.size())
+    fail(ExitCode::kCheckpoint, "{}: has {} tensors, its manifest names {}", folder_, stored.size(),
+         manifest.tensors.size());
+  for (const auto& tensor : stored) {
+    const auto it = manifest.tensors.find(tensor.name);
+    if (it == manifest.tensors.end() || it->second.form != form_of(tensor))
+      fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {}, its manifest says {}", folder_, tensor.name, form_of(tensor),
+           it == manifest.tensors.end() ? "nothing of it" : it->second.form);
+  }
+}
+
 void finish_folder(const std::string& parent, const Manifest& manifest, const std::vector<std::string>& index_names,
                    const std::vector<std::string>& indices) {
   const auto partial = partial_folder_of_step(parent, manifest.position.steps);
@@ -93,6 +112,7 @@ void finish_folder(const std::string& parent, const Manifest& manifest, const st
   for (std::size_t k = 0; k < indices.size(); ++k) write_text_file(partial + "/" + index_names[k], indices[k]);
   const auto json = to_json(manifest);
   write_text_file(partial + "/manifest.json", json);
+  Contents(partial).require(manifest);
   sync_folder(partial);
   remove_folder(folder);  // of an earlier run that stopped between the name and DONE
   rename_durably(partial, folder);

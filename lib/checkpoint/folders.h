@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/shards.h"
 
 // A checkpoint is a folder: model-*.safetensors and optimizer-*.safetensors with an index each, manifest.json, and DONE,
 // which is written last and holds the manifest's checksum. A folder that is being written has another name.
@@ -28,8 +29,24 @@ void remove_unfinished(const std::string& parent);
 /// Removes the oldest of the finished ones until `keep` are left.
 void remove_oldest(const std::string& parent, std::int64_t keep);
 
+/// Weights and optimizer state of a checkpoint together.
+class Contents {
+ public:
+  explicit Contents(const std::string& folder) : folder_(folder), model_(folder, "model"), optimizer_(folder, "optimizer") {}
+
+  const TensorFiles& files_of(const std::string& name) const { return model_.has(name) ? model_ : optimizer_; }
+  bool has(const std::string& name) const { return model_.has(name) || optimizer_.has(name); }
+  std::vector<TensorSpec> tensors() const;
+  /// Throws Error (checkpoint) unless the tensors are those that the manifest names, in their forms.
+  void require(const Manifest& manifest) const;
+
+ private:
+  std::string folder_;
+  TensorFiles model_, optimizer_;
+};
+
 /// The indices and the manifest of a partial folder in which all tensors are; then its name, then DONE. Each is on the
-/// disk before the next is begun. Errors are Error (checkpoint).
+/// disk before the next is begun, and all is read again as far as headers go. Errors are Error (checkpoint).
 void finish_folder(const std::string& parent, const Manifest& manifest, const std::vector<std::string>& index_names,
                    const std::vector<std::string>& indices);
 

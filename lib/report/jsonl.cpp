@@ -1,10 +1,10 @@
 #include "report/jsonl.h"
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <unistd.h>
 
@@ -128,6 +128,13 @@ void JsonlWriter::evaluate(const std::string& on, const train::Logs& logs) {
 void JsonlWriter::epoch(std::int64_t epoch, const train::Logs& logs) {
   Line line("epoch");
   const auto text = line.add("epoch", epoch).add("logs", logs).finish();
+  write_line(text.data(), text.size());
+}
+
+void JsonlWriter::checkpoint(const train::CheckpointEvent& event) {
+  Line line("checkpoint");
+  line.add("step", event.step).add("bytes", event.bytes).add("copy_ms", event.copy_ms).add("write_s", event.write_s);
+  const auto text = line.finish();
   write_line(text.data(), text.size());
 }
 

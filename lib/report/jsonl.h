@@ -19,6 +19,7 @@ class JsonlWriter final : public train::Observer {
   void step(const train::StepEvent& event) override;
   void evaluate(const std::string& on, const train::Logs& logs) override;
   void epoch(std::int64_t epoch, const train::Logs& logs) override;
+  void checkpoint(const train::CheckpointEvent& event) override;
   void warning(const std::string& sentence) override;
   void end(const train::EndEvent& event) override;
 

@@ -17,6 +17,9 @@ void Observers::evaluate(const std::string& on, const train::Logs& logs) {
 void Observers::epoch(std::int64_t epoch, const train::Logs& logs) {
   for (auto& o : all_) o->epoch(epoch, logs);
 }
+void Observers::checkpoint(const train::CheckpointEvent& event) {
+  for (auto& o : all_) o->checkpoint(event);
+}
 void Observers::warning(const std::string& sentence) {
   for (auto& o : all_) o->warning(sentence);
 }

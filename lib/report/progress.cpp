@@ -89,6 +89,12 @@ void Progress::epoch(std::int64_t epoch, const train::Logs& logs) {
         seconds_now() - epoch_start_, mean, logs_line(logs));
 }
 
+void Progress::checkpoint(const train::CheckpointEvent& event) {
+  if (terminal_) return;  // the bar goes on
+  print(to_, "checkpoint of step {}: {} in {:.2f} s\n", event.step, human_bytes(static_cast<double>(event.bytes)),
+        event.write_s);
+}
+
 void Progress::warning(const std::string& sentence) {
   clear_bar();
   print(to_, "warning: {}\n", sentence);

@@ -17,6 +17,7 @@ class Progress final : public train::Observer {
   void epoch_begin(std::int64_t epoch) override;
   void step(const train::StepEvent& event) override;
   void epoch(std::int64_t epoch, const train::Logs& logs) override;
+  void checkpoint(const train::CheckpointEvent& event) override;
   void warning(const std::string& sentence) override;
   void end(const train::EndEvent& event) override;
 

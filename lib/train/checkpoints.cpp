@@ -24,6 +24,10 @@ std::int64_t bytes_of(const SavedFiles& files) {
   return bytes;
 }
 
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
 std::vector<std::string> tensor_names(const SavedFiles& files) {
   std::vector<std::string> names;
   for (const auto& file : files.all())
@@ -201,6 +205,7 @@ void Checkpoints::begin(const checkpoint::Position& position) {
   last_begin_ = std::chrono::steady_clock::now();
   save_ = std::make_unique<Save>(session_, options_.parent, position);
   save_->start(session_.spec().checkpoint.mb_per_s * 1e6);
+  copy_ms_ = milliseconds_since(last_begin_);
 }
 
 checkpoint::Manifest Checkpoints::manifest(const checkpoint::Position& position, std::vector<std::uint64_t> sums) const {
@@ -252,6 +257,10 @@ void Checkpoints::finish() {
     end_save();
     throw;
   }
+  observer_.checkpoint({.step = position.steps,
+                        .bytes = bytes_of(save_->files()),
+                        .copy_ms = copy_ms_,
+                        .write_s = milliseconds_since(last_begin_) / 1e3});
   end_save();
   saved_step_ = position.steps;
 }
@@ -276,8 +285,10 @@ void Checkpoints::wait_and_finish() {
 void Checkpoints::save_now(const checkpoint::Position& position) {
   if (save_) wait_and_finish();
   if (saved_step_ == position.steps) return;
+  last_begin_ = std::chrono::steady_clock::now();
   save_ = std::make_unique<Save>(session_, options_.parent, position);
   save_->write_now(0);
+  copy_ms_ = milliseconds_since(last_begin_);
   finish();
 }
 

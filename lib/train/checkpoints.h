@@ -57,6 +57,7 @@ class Checkpoints {
   std::unique_ptr<Save> save_;    // the one that is being written
   std::int64_t saved_step_ = -1;  // of the newest that is finished
   bool warned_of_waits_ = false;
+  double copy_ms_ = 0;  // of the save in hand
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 

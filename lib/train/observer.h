@@ -27,6 +27,14 @@ struct StepEvent {
   double samples_per_s = 0;
 };
 
+/// A checkpoint that is finished.
+struct CheckpointEvent {
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;  // of all ranks
+  double copy_ms = 0;      // for which rank 0's steps stood still
+  double write_s = 0;      // from then on until it was finished
+};
+
 struct EndEvent {
   std::int64_t steps = 0;
   std::int64_t planned_bytes = 0;
@@ -47,6 +55,7 @@ class Observer {
   virtual void step(const StepEvent&) {}
   virtual void evaluate(const std::string& /*on*/, const Logs&) {}
   virtual void epoch(std::int64_t /*epoch*/, const Logs&) {}
+  virtual void checkpoint(const CheckpointEvent&) {}
   virtual void warning(const std::string& /*sentence*/) {}
   virtual void end(const EndEvent&) {}
 };

@@ -6,7 +6,6 @@
 
 #include "checkpoint/checksum.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/shards.h"
 #include "core/text.h"
 #include "train/agree.h"
 #include "train/saved_state.h"
@@ -14,26 +13,9 @@
 namespace tessera::train {
 namespace {
 
+using checkpoint::Contents;
+
 constexpr std::size_t kMostListed = 10;
-
-/// Weights and optimizer state together.
-class Contents {
- public:
-  explicit Contents(const std::string& folder) : model_(folder, "model"), optimizer_(folder, "optimizer") {}
-
-  const checkpoint::TensorFiles& files_of(const std::string& name) const {
-    return model_.has(name) ? model_ : optimizer_;
-  }
-  bool has(const std::string& name) const { return model_.has(name) || optimizer_.has(name); }
-  std::vector<checkpoint::TensorSpec> tensors() const {
-    auto all = model_.tensors();
-    for (auto& tensor : optimizer_.tensors()) all.push_back(std::move(tensor));
-    return all;
-  }
-
- private:
-  checkpoint::TensorFiles model_, optimizer_;
-};
 
 /// Checksums of this rank's part of every tensor, in alphabetical order.
 std::vector<std::uint64_t> sums_of_part(const Contents& contents, const checkpoint::Manifest& manifest,
@@ -63,16 +45,7 @@ checkpoint::Manifest checked_manifest(comm::World& world, const std::string& fol
   agree(world, [&] {
     manifest = checkpoint::read_manifest(folder);
     const Contents contents(folder);
-    const auto stored = contents.tensors();
-    if (stored.size() != manifest.tensors.size())
-      fail(ExitCode::kCheckpoint, "{}: has {} tensors, its manifest names {}", folder, stored.size(),
-           manifest.tensors.size());
-    for (const auto& tensor : stored) {
-      const auto it = manifest.tensors.find(tensor.name);
-      if (it == manifest.tensors.end() || it->second.form != checkpoint::form_of(tensor))
-        fail(ExitCode::kCheckpoint, "{}: tensor '{}' is {}, its manifest says {}", folder, tensor.name,
-             checkpoint::form_of(tensor), it == manifest.tensors.end() ? "nothing of it" : it->second.form);
-    }
+    contents.require(manifest);
     sums = sums_of_part(contents, manifest, world.rank(), world.size());
   });
   const auto all = world.gather({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof sums[0]});

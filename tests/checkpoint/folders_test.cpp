@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/file.h"
+#include "checkpoint/shard_writer.h"
 #include "core/error_text.h"
 #include "support/temporary_folder.h"
 
@@ -27,9 +28,18 @@ Manifest manifest(std::int64_t step) {
           .tensors = {{"w", {"F32 (2, 3)", ~std::uint64_t{0}}}}};
 }
 
+const std::vector<ShardFile>& files(const std::string& stem) {
+  static const auto kModel = split_into_files({{"w", DType::kF32, {2, 3}}}, "model");
+  static const auto kOptimizer = split_into_files({}, "optimizer");
+  return stem == "model" ? kModel : kOptimizer;
+}
+
 void save(const std::string& parent, std::int64_t step) {
-  fs::create_directories(partial_folder_of_step(parent, step));
-  finish_folder(parent, manifest(step), {"model.safetensors.index.json"}, {"{}"});
+  const auto folder = partial_folder_of_step(parent, step);
+  fs::create_directories(folder);
+  for (const auto* stem : {"model", "optimizer"}) ShardWriter(folder, files(stem), true).close();
+  finish_folder(parent, manifest(step), {index_name("model"), index_name("optimizer")},
+                {index_json(files("model")), index_json(files("optimizer"))});
 }
 
 std::vector<std::int64_t> steps(const std::string& parent) {
@@ -60,6 +70,19 @@ TEST(Folders, OnlyFinishedOnesCountAndTheOldestGo) {
   EXPECT_EQ(steps(folder.path()), (std::vector<std::int64_t>{20, 10}));
   remove_oldest(folder.path(), 5);
   EXPECT_EQ(steps(folder.path()).size(), 2U);
+}
+
+TEST(Folders, ATensorThatWasNotWrittenIsFoundBeforeItIsCalledDone) {
+  const TemporaryFolder folder;
+  const auto partial = partial_folder_of_step(folder.path(), 3);
+  fs::create_directories(partial);
+  for (const auto* stem : {"model", "optimizer"}) ShardWriter(partial, files(stem), true).close();
+  const auto text = error_text([&] {
+    finish_folder(folder.path(), manifest(3), {index_name("model"), index_name("optimizer")},
+                  {index_json(files("optimizer")), index_json(files("optimizer"))});
+  });
+  EXPECT_THAT(text, HasSubstr("has 0 tensors, its manifest names 1"));
+  EXPECT_TRUE(finished_folders(folder.path()).empty());
 }
 
 TEST(Folders, ADamagedManifestIsNotBelieved) {

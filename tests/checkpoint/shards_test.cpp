@@ -1,5 +1,6 @@
 #include "checkpoint/shards.h"
 
+#include <array>
 #include <filesystem>
 #include <numeric>
 
@@ -94,6 +95,31 @@ TEST(Shards, RanksWriteOneFileTogetherWithoutAWord) {
       EXPECT_EQ(checksum(stored.data(), count, size_of(tensor.dtype), 0), sums[tensor.name]) << tensor.name;
     }
     for (const auto& file : files) std::filesystem::remove(folder.path() + "/" + file.name);
+  }
+}
+
+TEST(Shards, OffsetsGoBeyondFourGiB) {
+  const TemporaryFolder folder;
+  constexpr std::int64_t kRows = std::int64_t{5} << 20, kCols = 1 << 10;
+  const auto files = split_into_files({{"big", DType::kU8, {kRows, kCols}}, {"small", DType::kF32, {4}}}, "model");
+  ASSERT_EQ(files.size(), 2U);
+  std::vector<unsigned char> row(kCols);
+  std::iota(row.begin(), row.end(), static_cast<unsigned char>(1));
+  // A rank that isn't the first reserves no blocks: the file has holes.
+  ShardWriter writer(folder.path(), files, false);
+  const std::array<std::int64_t, 3> rows{0, (std::int64_t{1} << 31) / kCols + 3, kRows - 1};
+  for (const auto r : rows) writer.write("big", {{0, 0}, {kRows, kCols}}, r * kCols, kCols, row.data());
+  writer.close();
+  std::map<std::string, StoredTensor> placed;
+  const auto header = make_header(files[0].tensors, placed);
+  auto file = File::open_to_write(folder.file(files[0].name));
+  file.write(header.data(), static_cast<std::int64_t>(header.size()), 0);
+  file.sync_and_close();
+  const TensorFiles read(folder.file(files[0].name));
+  for (const auto r : rows) {
+    std::vector<unsigned char> back(kCols);
+    read.read_box("big", {{r, 0}, {1, kCols}}, back.data(), DType::kU8);
+    EXPECT_EQ(back, row) << r;
   }
 }
 

@@ -277,6 +277,27 @@ class Checkpoints(launch.Case):
         self.assertEqual([int(line) for line in read.stdout.split()],
                          [sum(map(len, tensors_of(pathlib.Path(f)).values())) for f in files])
 
+    def test_memory_stays_within_the_plan_and_64_mb_a_rank(self):
+        wide = """
+name: run
+model: {inputs: {x: {shape: [4096]}}, layers: [{Dense: {units: 4096}}]}
+distribution: {ModelParallel: {mesh: {shape: [2], axis_names: [batch]}, layout_map: {dense/kernel: [batch, null]}}}
+compile: {optimizer: adam, loss: mse}
+data: {train: {random: {samples: 64}}}
+fit: {epochs: 2, batch_size: 16}
+checkpoint: {every_steps: 3}
+"""  # 192 MiB of state
+        self.write(wide)
+        for words in ((), ("--set", "fit.epochs=3")):
+            self.run_ok(2, "config.yaml", *words)
+            end = self.events("run", "end")[-1]
+            self.assertGreater(end["pools"]["checkpoint snapshot"], 96e6)
+            read_of_the_other = end["pools"]["communication region"]  # pages of its window count as resident here too
+            self.assertLessEqual(end["peak_rss_bytes"],
+                                 end["baseline_bytes"] + end["planned_bytes"] + read_of_the_other + 64e6)
+            saved = self.events("run", "checkpoint")[-1]
+            self.assertGreater(saved["bytes"], 192e6)
+
     def test_weights_of_a_checkpoint_are_evaluated(self):
         ranks, found = self.some_checkpoints()
         result = self.run_ok(ranks, "evaluate", "config.yaml", "--weights", found[-1], "--json")
