@@ -50,8 +50,8 @@ std::string own_gpus(const std::string& host) {
     std::vector<std::string> peers;
     for (const int peer : gpu.peers) peers.push_back(std::to_string(peer));
     lines += join({fmt::format("cuda:{}", gpu.index), host, gpu.name, gpu.capability, gpu.bus_id,
-                   std::to_string(gpu.memory_bytes), std::to_string(backend.memory(gpu.index).free_bytes), join(peers, " "),
-                   device::cuda_version(libraries.driver),
+                   std::to_string(gpu.memory_bytes), std::to_string(backend.memory(gpu.index).free_bytes),
+                   join(peers, " "), device::cuda_version(libraries.driver),
                    fmt::format("CUDA {}, cuBLASLt {}, {}", device::cuda_version(libraries.runtime), libraries.cublaslt,
                                nccl_version())},
                   "\t") +

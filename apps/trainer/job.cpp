@@ -107,6 +107,7 @@ train::SessionOptions session_options(const Options& options, std::vector<std::s
   session.allow_mixed = options.allow_mixed;
   session.time_limit_s = static_cast<double>(options.timeout_s);
   session.profile = options.profile;
+  session.nan_search = options.nan_search;
   return session;
 }
 

@@ -20,6 +20,7 @@ const std::map<std::string, Verb> kVerbs{
     {"train", trainer::train},       {"plan", trainer::plan},       {"advise", trainer::advise},
     {"validate", trainer::validate}, {"verify", trainer::verify},   {"evaluate", trainer::evaluate},
     {"predict", trainer::predict},   {"devices", trainer::devices}, {"schema", trainer::schema},
+    {"doctor", trainer::doctor},
 };
 
 /// Whether this process speaks for its job, as the launcher numbers it: processes that MPI does not bring together are

@@ -14,7 +14,7 @@ namespace tessera::trainer {
 namespace {
 
 const std::vector<std::string> kVerbs{"train",    "plan",    "advise",  "validate", "verify",
-                                      "evaluate", "predict", "devices", "schema"};
+                                      "evaluate", "predict", "devices", "doctor",   "schema"};
 
 bool is_verb(const std::string& word) { return std::find(kVerbs.begin(), kVerbs.end(), word) != kVerbs.end(); }
 
@@ -42,7 +42,7 @@ CLI::Validator positive() {
 
 void add_options(CLI::App& verb, const std::string& name, Options& o) {
   if (name != "devices" && name != "schema") {
-    verb.add_option("CONFIG", o.config, "the YAML file")->required();
+    verb.add_option("CONFIG", o.config, "the YAML file")->required(name != "doctor");
     verb.add_option("--set", o.overrides, "KEY=VALUE, over what the file says; may be repeated")
         ->allow_extra_args(false);
   }
@@ -53,8 +53,12 @@ void add_options(CLI::App& verb, const std::string& name, Options& o) {
   if (name == "plan") verb.add_flag("--explain", o.explain, "say for each collective what was chosen and rejected");
   if (name == "advise" || name == "devices") verb.add_flag("--measure", o.measure, "measure instead of predicting");
   if (name == "train")
-    verb.add_option("--resume", o.resume, "auto: from the newest checkpoint of the run; never: anew; or a checkpoint's folder");
+    verb.add_option("--resume", o.resume,
+                    "auto: from the newest checkpoint of the run; never: anew; or a checkpoint's folder");
   if (name == "train") verb.add_flag("--profile", o.profile, "print where the time went, by layer and instruction");
+  if (name == "train")
+    verb.add_flag("--nan-search", o.nan_search,
+                  "look at every value of every step; name what first is not finite (slow)");
   if (name == "verify") verb.add_option("--steps", o.steps, "training steps to compare")->check(positive());
   if (name == "evaluate" || name == "predict") {
     verb.add_option("--weights", o.weights, "a safetensors file");
@@ -65,7 +69,8 @@ void add_options(CLI::App& verb, const std::string& name, Options& o) {
   if (name == "train" || name == "verify" || name == "evaluate" || name == "predict" || name == "advise")
     verb.add_flag("--allow-mixed", o.allow_mixed, "ranks on different processors or libraries");
   if (name == "train" || name == "verify" || name == "evaluate" || name == "predict")
-    verb.add_option("--timeout", o.timeout_s, "seconds after which a rank that waits ends the job and names whom it misses")
+    verb.add_option("--timeout", o.timeout_s,
+                    "seconds after which a rank that waits ends the job and names whom it misses")
         ->check(positive());
 }
 
@@ -78,6 +83,7 @@ std::string about(const std::string& verb) {
   if (verb == "evaluate") return "loss and metrics on a dataset";
   if (verb == "predict") return "write the outputs of the model as .npy files";
   if (verb == "devices") return "list the devices of the job";
+  if (verb == "doctor") return "look for what makes runs on this node or job fail or slow, and say how to mend it";
   return "list layers, losses, metrics and optimizers with their arguments";
 }
 

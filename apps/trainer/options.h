@@ -19,7 +19,7 @@ struct Options {
   std::string resume = "auto";  // or "never", or a checkpoint's folder
   std::string data;  // "": validation, else train
   std::string type;  // devices: "", "gpu", "cpu"
-  bool json = false, explain = false, measure = false, allow_mixed = false, profile = false;
+  bool json = false, explain = false, measure = false, allow_mixed = false, profile = false, nan_search = false;
 };
 
 /// Throws Error (config) with a sentence for what is not understood. nullopt: help or version was asked for; if

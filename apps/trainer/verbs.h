@@ -15,6 +15,7 @@ ExitCode verify(const Options& options, comm::World& world);
 ExitCode evaluate(const Options& options, comm::World& world);
 ExitCode predict(const Options& options, comm::World& world);
 ExitCode devices(const Options& options, comm::World& world);
+ExitCode doctor(const Options& options, comm::World& world);
 ExitCode schema(const Options& options, comm::World& world);
 
 void print_version();

@@ -40,7 +40,7 @@ std::vector<std::string> names_in(const std::string& parent) {
   std::error_code error;
   for (auto it = fs::directory_iterator(parent, error); !error && it != fs::directory_iterator(); it.increment(error))
     names.push_back(it->path().filename().string());
-  if (error && error != std::errc::no_such_file_or_directory)
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
     fail(ExitCode::kCheckpoint, "{}: cannot be read: {}", parent, error.message());
   return names;
 }

@@ -7,8 +7,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/shards.h"
 
-// A checkpoint is a folder: model-*.safetensors and optimizer-*.safetensors with an index each, manifest.json, and DONE,
-// which is written last and holds the manifest's checksum. A folder that is being written has another name.
+// A checkpoint is a folder: model-*.safetensors and optimizer-*.safetensors with an index each, manifest.json, and
+// DONE, which is written last and holds the manifest's checksum. A folder that is being written has another name.
 namespace tessera::checkpoint {
 
 struct Folder {
@@ -32,7 +32,8 @@ void remove_oldest(const std::string& parent, std::int64_t keep);
 /// Weights and optimizer state of a checkpoint together.
 class Contents {
  public:
-  explicit Contents(const std::string& folder) : folder_(folder), model_(folder, "model"), optimizer_(folder, "optimizer") {}
+  explicit Contents(const std::string& folder)
+      : folder_(folder), model_(folder, "model"), optimizer_(folder, "optimizer") {}
 
   const TensorFiles& files_of(const std::string& name) const { return model_.has(name) ? model_ : optimizer_; }
   bool has(const std::string& name) const { return model_.has(name) || optimizer_.has(name); }

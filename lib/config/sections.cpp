@@ -15,8 +15,8 @@ struct Keys {
 const std::vector<Keys>& sections() {
   static const std::vector<Keys> kAll{
       {kTop,
-       {"version", "name", "seed", "output_dir", "device", "cuda_graphs", "matmul_precision", "hardware", "model", "distribution", "compile", "data",
-        "fit", "checkpoint", "resume"}},
+       {"version", "name", "seed", "output_dir", "device", "cuda_graphs", "matmul_precision", "hardware", "model",
+        "distribution", "compile", "data", "fit", "checkpoint", "resume"}},
       {"model", {"name", "inputs", "layers", "outputs", "load_weights"}},
       {"distribution", {"DataParallel", "ModelParallel", "micro_batches", "zero_stage"}},
       {"ModelParallel",

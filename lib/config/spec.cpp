@@ -168,7 +168,8 @@ Spec::MatmulPrecision read_matmul_precision(const Node& node) {
   const auto text = node.as_text("matmul_precision");
   if (text == "float32") return Spec::MatmulPrecision::kFloat32;
   if (text == "tensorfloat32") return Spec::MatmulPrecision::kTensorFloat32;
-  fail_at(node.pos, ExitCode::kConfig, "matmul_precision must be float32 or tensorfloat32, found '{}'", shortened(text));
+  fail_at(node.pos, ExitCode::kConfig, "matmul_precision must be float32 or tensorfloat32, found '{}'",
+          shortened(text));
 }
 
 /// It becomes a folder's name.
@@ -206,8 +207,7 @@ void read_top(const Node& root, const std::string& folder, Spec& spec) {
     spec.cuda_graphs = graphs->as_bool("cuda_graphs");
     spec.cuda_graphs_pos = graphs->pos;
   }
-  if (const Node* precision = root.find("matmul_precision"))
-    spec.matmul_precision = read_matmul_precision(*precision);
+  if (const Node* precision = root.find("matmul_precision")) spec.matmul_precision = read_matmul_precision(*precision);
   if (const Node* hardware = root.find("hardware"); hardware != nullptr && !hardware->is_null()) {
     spec.hardware = read_hardware(*hardware, folder);
     spec.hardware_pos = hardware->pos;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "partition/plan.h"
+#include "runtime/finite.h"
 #include "runtime/image.h"
 #include "runtime/initial_values.h"
 #include "runtime/queued_streams.h"
@@ -82,6 +83,7 @@ struct Executor::Impl {
     std::unique_ptr<device::Recording> recording;
   };
   std::map<std::pair<const ProgramImage*, const SectionImage*>, Replay> replays;
+  const partition::Program* running = nullptr;
   bool replaying = false;  // what is on the device now is a recording
 
   void allocate();
@@ -91,6 +93,7 @@ struct Executor::Impl {
   void run_sections(const ProgramImage& image, const SectionImage* epilogue, const device::StepParams& params);
   void replay_sections(const ProgramImage& image, const SectionImage* epilogue, const device::StepParams& params);
   void run_section(const SectionImage& section, const device::StepParams& params);
+  void run_in_order(const SectionImage& section, const device::StepParams& params);
   void run_stream(const SectionImage& section, int stream, const device::StepParams& params);
   void execute(const SectionImage& section, int index, const device::StepParams& params);
   void execute(const Step& step, int index, const device::StepParams& own);
@@ -167,14 +170,16 @@ void Executor::Impl::replay_sections(const ProgramImage& image, const SectionIma
 
 void Executor::Impl::run_section(const SectionImage& section, const device::StepParams& params) {
   const auto queue_step = [&](int index) { execute(section, index, params); };
+  if (options.nan_search && !queued) return run_in_order(section, params);
   if (queued) return queued->queue(section, std::cref(queue_step));  // a function of this size would be allocated
-  if (!streams || section.of_stream[kComm].empty()) {
-    for (int index = 0; index < static_cast<int>(section.steps.size()); ++index) execute(section, index, params);
-    return;
-  }
+  if (!streams || section.of_stream[kComm].empty()) return run_in_order(section, params);
   const auto compute = [&] { run_stream(section, kCompute, params); };
   const auto communicate = [&] { run_stream(section, kComm, params); };
   streams->run(std::cref(compute), std::cref(communicate));
+}
+
+void Executor::Impl::run_in_order(const SectionImage& section, const device::StepParams& params) {
+  for (int index = 0; index < static_cast<int>(section.steps.size()); ++index) execute(section, index, params);
 }
 
 void Executor::Impl::run_stream(const SectionImage& section, int stream, const device::StepParams& params) {
@@ -192,6 +197,10 @@ void Executor::Impl::execute(const SectionImage& section, int index, const devic
   if (profiler) profiler->begin(step, own.micro_batch);
   execute(step, index, own);
   if (profiler) profiler->end(step, own.micro_batch);
+  if (options.nan_search) {
+    device.synchronize();
+    require_finite(device, *running, step, own);
+  }
 }
 
 void Executor::Impl::execute(const Step& step, int index, const device::StepParams& own) {
@@ -348,8 +357,9 @@ void Executor::run(const std::string& program, const std::string& epilogue, cons
     impl_->world.begin_step(params.step);
     impl_->upload_inputs(*image.program);
   }
+  impl_->running = image.program;
   impl_->replaying = false;
-  if (impl_->queued && impl_->options.graphs && !impl_->profiler)
+  if (impl_->queued && impl_->options.graphs && !impl_->profiler && !impl_->options.nan_search)
     impl_->replay_sections(image, tail, params);
   else
     impl_->run_sections(image, tail, params);

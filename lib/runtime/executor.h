@@ -17,6 +17,7 @@ struct ExecutorOptions {
   bool comm_thread = false;   // run the communication stream on a thread of its own
   double time_limit_s = 120;  // after which a waiting rank names what did not come
   bool profile = false;       // takes the time of every instruction
+  bool nan_search = false;    // looks at all that an instruction has written: Error (not finite) names the first
   std::string tuning = {};    // implementations of kernels that a former run took, to be taken again
   bool graphs = false;        // replays a step that has been queued once, where the device can record it
 };

@@ -174,8 +174,8 @@ void Checkpoints::check_room() {
   const auto there = static_cast<std::int64_t>(checkpoint::finished_folders(options_.parent).size());
   const auto more = std::max<std::int64_t>(session_.spec().checkpoint.keep + 1 - there, 1);
   if (static_cast<double>(space.available) < static_cast<double>(one) * static_cast<double>(more))
-    observer_.warning(fmt::format("{} has {} free; a checkpoint takes {}, and {} more will be there at a time", folder.string(),
-                                  human_bytes(static_cast<double>(space.available)),
+    observer_.warning(fmt::format("{} has {} free; a checkpoint takes {}, and {} more will be there at a time",
+                                  folder.string(), human_bytes(static_cast<double>(space.available)),
                                   human_bytes(static_cast<double>(one)), more));
 }
 
@@ -184,9 +184,10 @@ void Checkpoints::step_done(const checkpoint::Position& position) {
   if (!is_due(position)) return;
   if (save_) {
     if (!std::exchange(warned_of_waits_, true))
-      warn(fmt::format("step {} waits for the checkpoint of step {}, which is still being written: checkpoints are due "
-                       "faster than the disk takes them",
-                       position.steps, save_->position().steps));
+      warn(
+          fmt::format("step {} waits for the checkpoint of step {}, which is still being written: checkpoints are due "
+                      "faster than the disk takes them",
+                      position.steps, save_->position().steps));
     wait_and_finish();
   }
   begin(position);
@@ -208,7 +209,8 @@ void Checkpoints::begin(const checkpoint::Position& position) {
   copy_ms_ = milliseconds_since(last_begin_);
 }
 
-checkpoint::Manifest Checkpoints::manifest(const checkpoint::Position& position, std::vector<std::uint64_t> sums) const {
+checkpoint::Manifest Checkpoints::manifest(const checkpoint::Position& position,
+                                           std::vector<std::uint64_t> sums) const {
   checkpoint::Manifest m{.version = options_.version,
                          .config = session_.spec().resolved,
                          .device = session_.plan().device,
@@ -271,9 +273,9 @@ void Checkpoints::finish_or_warn() {
     finish();
   } catch (const Error& error) {
     if (error.code() != ExitCode::kCheckpoint) throw;
-    warn(fmt::format("the checkpoint of step {} was NOT saved: {}; training goes on, {}", step, error.what(),
-                     saved_step_ < 0 ? std::string("there is no older one")
-                                     : fmt::format("that of step {} stands", saved_step_)));
+    warn(fmt::format(
+        "the checkpoint of step {} was NOT saved: {}; training goes on, {}", step, error.what(),
+        saved_step_ < 0 ? std::string("there is no older one") : fmt::format("that of step {} stands", saved_step_)));
   }
 }
 

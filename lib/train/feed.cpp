@@ -4,6 +4,7 @@
 
 #include "data/loader.h"
 #include "train/agree.h"
+#include "train/data_files.h"
 
 namespace tessera::train {
 namespace {
@@ -53,6 +54,7 @@ Feed::Feed(Session& session, const std::string& program, const std::string& on, 
     : impl_(new Impl) {
   const auto& spec = session.spec();
   const auto& graph = session.planning().models.at(program).main;
+  if (const auto data = spec.data.find(on); data != spec.data.end()) require_equal_files(session.world(), data->second);
   agree(session.world(), [&] {
     const auto data = spec.data.find(on);
     if (data == spec.data.end())

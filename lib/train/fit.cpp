@@ -172,7 +172,9 @@ class Training::Loop {
            event.step, what, key);
     const auto bad = first_bad_variable(session_);
     fail(ExitCode::kNotFinite,
-         "step {}: the {} is not finite; {}. A smaller learning_rate or a global_clipnorm may help", event.step, what,
+         "step {}: the {} is not finite; {}. A smaller learning_rate or a global_clipnorm may help; "
+         "--nan-search names the first value that is not finite",
+         event.step, what,
          bad.empty() ? "all variables are finite" : "the first variable that isn't either is '" + bad + "'");
   }
 

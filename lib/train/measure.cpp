@@ -6,7 +6,7 @@
 #include "comm/nccl.h"
 #include "device/cpu.h"
 #include "device/cuda.h"
-#include "train/process_memory.h"
+#include "train/gpu.h"
 
 namespace tessera::train {
 namespace {
@@ -34,14 +34,17 @@ partition::Hardware measure_hardware(comm::World& control, const Launch& launch,
   auto hardware = partition::load_hardware("cpu");
   hardware.name = "measured";
   hardware.gpu = gpu;
-  const auto device = gpu ? device::cuda_backend().make_device({.index = control.local_rank()})
-                          : device::make_cpu_device(launch.device);
+  config::Spec wish;
+  wish.device = to_string(kind);
+  const auto index = choose_device(wish, control).index;
+  const auto device =
+      gpu ? device::cuda_backend().make_device({.index = index}) : device::make_cpu_device(launch.device);
   const bool on_gpus = gpu && control.size() > 1;
   const auto gpu_world =
       on_gpus ? comm::nccl_backend().make_world(control, {.stream = device->native_stream(device::Stream::kComm)})
               : nullptr;
   auto& world = on_gpus ? *gpu_world : control;
-  hardware.memory_bytes = gpu ? device::cuda_backend().memory(control.local_rank()).free_bytes : 0;
+  hardware.memory_bytes = gpu ? device::cuda_backend().memory(index).free_bytes : 0;
   const auto speed = device::measure(*device);
   hardware.flops_f32 = speed.flops_f32;
   hardware.memory_bytes_per_s = speed.bandwidth;

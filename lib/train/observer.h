@@ -39,7 +39,7 @@ struct EndEvent {
   std::int64_t steps = 0;
   std::int64_t planned_bytes = 0;
   std::map<std::string, std::int64_t> pools;
-  std::int64_t baseline_bytes = 0;  // of the process before the pools: MPI and libraries
+  std::int64_t baseline_bytes = 0;      // of the process before the pools: MPI and libraries
   std::int64_t gpu_baseline_bytes = 0;  // in use on this rank's GPU beside the pools: context, NCCL, other programs
   std::int64_t peak_rss_bytes = 0;
   comm::Counters collectives;

@@ -99,7 +99,8 @@ Planning plan_run(const config::Spec& spec, const mesh::Distribution& distributi
   request.explain = options.explain;
   request.memory_limit = options.memory_limit;
   const auto kind = options.device.value_or(device_of(spec, request.hardware));
-  request.snapshot = spec.checkpoint.present && std::find(options.programs.begin(), options.programs.end(), "train") != options.programs.end();
+  request.snapshot = spec.checkpoint.present &&
+                     std::find(options.programs.begin(), options.programs.end(), "train") != options.programs.end();
   request.uploads = kind == device::DeviceKind::kCuda;
   request.squares_in_updates = kind == device::DeviceKind::kCpu;
   request.scratch = runtime::scratch_on(kind);

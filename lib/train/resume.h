@@ -26,8 +26,8 @@ std::optional<Found> find_checkpoint(comm::World& world, const std::string& pare
 std::map<std::string, std::string> data_order(const config::Spec& spec, std::int64_t samples);
 
 /// Fills the session's states, whatever mesh they were saved on, and returns where the run stands. A difference in the
-/// variables or in the order of the data is an Error (checkpoint) that lists all; with `resume.partial` the weights that
-/// fit by path and shape are taken, training starts at its first step, and `warnings` tell. Collective.
+/// variables or in the order of the data is an Error (checkpoint) that lists all; with `resume.partial` the weights
+/// that fit by path and shape are taken, training starts at its first step, and `warnings` tell. Collective.
 checkpoint::Position restore(Session& session, const Found& found, const std::map<std::string, std::string>& order,
                              std::vector<std::string>& warnings);
 

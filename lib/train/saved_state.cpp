@@ -45,8 +45,8 @@ std::vector<SavedPart> parts_to_save(const partition::Plan& plan, std::int64_t r
     TESSERA_CHECK(!is_partial(state), "'{}' is a partial sum", state.variable.path);
     const auto share = mesh::share_of_replica(state.layout, plan.mesh, coordinates, state.shape);
     if (share.count > 0)
-      parts.push_back({&state, mesh::owned(state.layout, plan.mesh, coordinates, state.shape).front(), share.first,
-                       share.count});
+      parts.push_back(
+          {&state, mesh::owned(state.layout, plan.mesh, coordinates, state.shape).front(), share.first, share.count});
   }
   return parts;
 }

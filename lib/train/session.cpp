@@ -51,6 +51,7 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
         runtime::ExecutorOptions{.comm_thread = launch.comm_thread || own.comm_thread,
                                  .time_limit_s = own.time_limit_s,
                                  .profile = own.profile,
+                                 .nan_search = own.nan_search,
                                  .tuning = own.tuning,
                                  .graphs = spec.cuda_graphs});
     if (choice_.kind == device::DeviceKind::kCuda) gpu_baseline_bytes_ = beside_plan();

@@ -25,6 +25,7 @@ struct SessionOptions {
   int threads = 0;                    // of the device; 0: cores of the node / ranks on it
   bool comm_thread = false;           // overlap communication even where no core is left for it
   bool profile = false;               // take the time of every instruction
+  bool nan_search = false;            // look at every value, and name the first that is not finite
   std::string tuning = {};            // what a former run took, to be taken again
   double time_limit_s = 120;          // that a rank waits for others in a step
 };

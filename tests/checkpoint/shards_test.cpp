@@ -37,10 +37,11 @@ TEST(Shards, TensorsStayWholeAndFilesBelowTheirSize) {
     }
     return list;
   };
-  EXPECT_THAT(names(split_into_files(kTensors, "model")), ElementsAre("model-00001-of-00001.safetensors", "a", "b", "c"));
-  EXPECT_THAT(names(split_into_files(kTensors, "m", 100)), ElementsAre("m-00001-of-00003.safetensors", "a",
-                                                                       "m-00002-of-00003.safetensors", "b",
-                                                                       "m-00003-of-00003.safetensors", "c"));
+  EXPECT_THAT(names(split_into_files(kTensors, "model")),
+              ElementsAre("model-00001-of-00001.safetensors", "a", "b", "c"));
+  EXPECT_THAT(names(split_into_files(kTensors, "m", 100)),
+              ElementsAre("m-00001-of-00003.safetensors", "a", "m-00002-of-00003.safetensors", "b",
+                          "m-00003-of-00003.safetensors", "c"));
   EXPECT_EQ(split_into_files({}, "m").size(), 1U);
 }
 
@@ -134,7 +135,8 @@ TEST(Shards, AnIndexIsDoubted) {
   EXPECT_THAT(sentence(R"({"weight_map": []})"), HasSubstr("is no index"));
   EXPECT_THAT(sentence(R"({"weight_map": {"w": 3}})"), HasSubstr("'w' lies in 3"));
   EXPECT_THAT(sentence(R"({"weight_map": {"w": "../../etc/passwd"}})"), HasSubstr("no file's name"));
-  EXPECT_THAT(sentence(R"({"weight_map": {"w": "gone.safetensors"}})"), HasSubstr("gone.safetensors: cannot be opened"));
+  EXPECT_THAT(sentence(R"({"weight_map": {"w": "gone.safetensors"}})"),
+              HasSubstr("gone.safetensors: cannot be opened"));
   std::map<std::string, std::uint64_t> sums;
   write_by_ranks(folder.path(), split_into_files(kTensors, "model"), sums);
   EXPECT_THAT(sentence(R"({"weight_map": {"w": "model-00001-of-00001.safetensors"}})"), HasSubstr("has no tensor 'w'"));

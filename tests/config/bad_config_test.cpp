@@ -32,9 +32,18 @@ TEST(BadConfig, Top) {
       kModel,
       {
           {"modle: 1", "2:1: unknown key 'modle' in the config; did you mean 'model'?"},
-          {"checkpoint: {}",
-           "2:1: unknown key 'checkpoint' in the config; it takes version, name, seed, output_dir, device, "
-           "hardware, model, distribution, compile, data, fit"},
+          {"nobody: {}",
+           "2:1: unknown key 'nobody' in the config; it takes version, name, seed, output_dir, device, cuda_graphs, "
+           "matmul_precision, hardware, model, distribution, compile, data, fit, checkpoint, resume"},
+          {"checkpoint: {}", "2:13: checkpoint needs every_steps or every_minutes, or both"},
+          {"checkpoint: {every_steps: 0}", "2:27: checkpoint: every_steps must be positive, found 0"},
+          {"checkpoint: {every_step: 5}", "2:14: unknown key 'every_step' in checkpoint; did you mean 'every_steps'?"},
+          {"checkpoint: {every_minutes: -1.5}", "2:29: checkpoint: every_minutes must be positive, found -1.5"},
+          {"checkpoint: {every_steps: 5, keep: 0}", "2:36: checkpoint: keep must be positive, found 0"},
+          {"resume: {partial: 3}", "2:19: resume.partial must be true or false, found 3"},
+          {"resume: auto", "2:9: resume must be a mapping, found the text 'auto'"},
+          {"cuda_graphs: maybe", "2:14: cuda_graphs must be true or false, found the text 'maybe'"},
+          {"matmul_precision: bf8", "2:19: matmul_precision must be float32 or tensorfloat32, found 'bf8'"},
           {"version: 2", "2:10: version must be 1, found 2"},
           {"name: a/b", "2:7: name must be usable as a folder's name, found 'a/b'"},
           {"name: 5", "2:7: name must be text, found 5; in quotes it is text: '5'"},

@@ -21,11 +21,11 @@ fit: {epochs: 100000, batch_size: 64}
 
 
 class Signals(launch.Case):
-    def start(self, ranks):
+    def start(self, ranks, *words):
         """A job that has made some steps."""
         self.write(CONFIG)
         shutil.rmtree(self.folder / "runs", ignore_errors=True)
-        job = launch.Job(ranks, ["train", "config.yaml"], folder=self.folder)
+        job = launch.Job(ranks, ["train", "config.yaml", *words], folder=self.folder)
         metrics = self.folder / "runs/long/metrics.jsonl"
         deadline = time.monotonic() + 30
         while not metrics.exists() or metrics.read_text().count('"step"') < 5:
@@ -49,6 +49,30 @@ class Signals(launch.Case):
                 while any(os.path.exists(f"/proc/{pid}") for pid in pids):
                     self.assertLess(time.monotonic() - start, 10, "ranks were left behind")
                     time.sleep(0.1)
+
+    def test_a_rank_that_stands_still_is_named_after_the_time_limit(self):
+        job = self.start(4, "--timeout", "3")
+        pids = job.rank_pids()
+        os.kill(pids[2], signal.SIGSTOP)
+        try:
+            result = job.wait(30)
+        finally:
+            if os.path.exists(f"/proc/{pids[2]}"):
+                os.kill(pids[2], signal.SIGCONT)
+        self.assertEqual(result.code, 7, str(result))
+        self.assertLess(result.seconds, 20)
+        self.assertRegex(result.stderr, r"step \d+\) has waited 3 s for rank 2 \(", str(result))
+
+    def test_a_slow_rank_is_waited_for(self):
+        job = self.start(2, "--timeout", "10")
+        pids = job.rank_pids()
+        for _ in range(5):
+            os.kill(pids[1], signal.SIGSTOP)
+            time.sleep(0.5)
+            os.kill(pids[1], signal.SIGCONT)
+            time.sleep(0.1)
+        job.process.send_signal(signal.SIGUSR1)
+        self.assertEqual(job.wait(30).code, 75)
 
     def test_sigusr1_saves_and_asks_to_be_queued_again(self):
         for ranks in (0, 0, 0, 0, 0, 0, 4):  # in the midst of whatever it computes
