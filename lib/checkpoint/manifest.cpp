@@ -69,6 +69,7 @@ std::string to_json(const Manifest& manifest) {
              {{"steps", p.steps},
               {"epoch", p.epoch},
               {"step_in_epoch", p.step_in_epoch},
+              {"skipped", p.skipped},
               {"weighted_loss", p.weighted_loss},
               {"rows", p.rows}}},
             {"device", manifest.device},
@@ -99,6 +100,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   manifest.position = {.steps = position.count("steps"),
                        .epoch = position.count("epoch"),
                        .step_in_epoch = position.count("step_in_epoch"),
+                       .skipped = position.count("skipped"),
                        .weighted_loss = position.number("weighted_loss"),
                        .rows = position.number("rows")};
   for (const auto& [key, value] : top.object("order").items()) {

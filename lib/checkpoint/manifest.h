@@ -13,6 +13,7 @@ struct Position {
   std::int64_t steps = 0;          // done
   std::int64_t epoch = 0;          // from 0
   std::int64_t step_in_epoch = 0;  // steps done in it
+  std::int64_t skipped = 0;        // of the steps: those without an update, since gradients were not finite
   // What the epoch's mean loss is made of.
   double weighted_loss = 0, rows = 0;
 

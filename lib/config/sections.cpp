@@ -24,7 +24,8 @@ const std::vector<Keys>& sections() {
       {"compile", {"optimizer", "loss", "metrics", "weighted_metrics"}},
       {"data", {"train", "validation", "test"}},
       {"fit",
-       {"epochs", "batch_size", "shuffle", "remainder", "steps_per_epoch", "validation_steps", "validation_freq"}},
+       {"epochs", "batch_size", "shuffle", "remainder", "steps_per_epoch", "validation_steps", "validation_freq",
+        "skip_non_finite"}},
       {"checkpoint", {"every_steps", "every_minutes", "keep", "mb_per_s"}},
       {"resume", {"partial"}},
   };

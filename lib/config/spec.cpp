@@ -33,7 +33,7 @@ void refuse_bad_path(const std::string& path, const SourcePos& pos, const std::s
 const Check kCount = positive | below(1e9);
 
 struct FitFields {
-  std::int64_t epochs = 0, batch_size = 0, validation_freq = 0;
+  std::int64_t epochs = 0, batch_size = 0, validation_freq = 0, skip_non_finite = 0;
   bool shuffle = true;
   std::string remainder;
   std::optional<std::int64_t> steps_per_epoch, validation_steps;
@@ -49,6 +49,7 @@ Section<FitSpec> read_fit(const Node& node) {
                                     field("steps_per_epoch", &FitFields::steps_per_epoch, std::nullopt, kCount),
                                     field("validation_steps", &FitFields::validation_steps, std::nullopt, kCount),
                                     field("validation_freq", &FitFields::validation_freq, 1, kCount),
+                                    field("skip_non_finite", &FitFields::skip_non_finite, 0, non_negative | below(1e9)),
                                 });
   if (!node.is_null()) require_section_keys(node, "fit");
   const auto given = table.read(node, node.pos);
@@ -63,6 +64,7 @@ Section<FitSpec> read_fit(const Node& node) {
   fit.steps_per_epoch = given.steps_per_epoch.value_or(0);
   fit.validation_steps = given.validation_steps.value_or(0);
   fit.validation_freq = given.validation_freq;
+  fit.skip_non_finite = given.skip_non_finite;
   fit.pos = node.pos;
   return {fit, table.with_defaults(node)};
 }

@@ -84,6 +84,7 @@ struct FitSpec {
   std::int64_t steps_per_epoch = 0;  // 0: all
   std::int64_t validation_steps = 0;
   std::int64_t validation_freq = 1;
+  std::int64_t skip_non_finite = 0;  // updates in a row that are left out where gradients are not finite
   SourcePos pos;
 };
 

@@ -90,7 +90,10 @@ struct Executor::Impl {
   std::byte* state_pointer(const std::string& path) const;
   const ProgramImage& program(const std::string& name) const;
   void upload_inputs(const partition::Program& planned);
-  void run_sections(const ProgramImage& image, const SectionImage* epilogue, const device::StepParams& params);
+  const SectionImage* epilogue(const ProgramImage& image, const std::string& name) const;
+  void begin(const ProgramImage& image, const device::StepParams& params);
+  void run_body(const ProgramImage& image, const device::StepParams& params);
+  void run_tail(const SectionImage& epilogue, const device::StepParams& params);
   void replay_sections(const ProgramImage& image, const SectionImage* epilogue, const device::StepParams& params);
   void run_section(const SectionImage& section, const device::StepParams& params);
   void run_in_order(const SectionImage& section, const device::StepParams& params);
@@ -143,25 +146,49 @@ void Executor::Impl::upload_inputs(const partition::Program& planned) {
   }
 }
 
-void Executor::Impl::run_sections(const ProgramImage& image, const SectionImage* epilogue,
-                                  const device::StepParams& params) {
+const SectionImage* Executor::Impl::epilogue(const ProgramImage& image, const std::string& name) const {
+  const auto section = image.epilogues.find(name);
+  TESSERA_CHECK(name.empty() || section != image.epilogues.end(), "program {} has no epilogue '{}'",
+                image.program->name, name);
+  return section == image.epilogues.end() ? nullptr : &section->second;
+}
+
+void Executor::Impl::begin(const ProgramImage& image, const device::StepParams& params) {
+  device.begin_step(params);
+  running = image.program;
+  replaying = false;
+  if (!queued) return;
+  queued->begin();
+  world.begin_step(params.step);
+  upload_inputs(*image.program);
+}
+
+void Executor::Impl::run_body(const ProgramImage& image, const device::StepParams& params) {
   auto own = params;
   own.micro_batch = 0;
   run_section(image.prologue, own);
   for (; own.micro_batch < image.program->micro_batches; ++own.micro_batch) run_section(image.body, own);
+}
+
+void Executor::Impl::run_tail(const SectionImage& epilogue, const device::StepParams& params) {
+  auto own = params;
   own.micro_batch = 0;
-  if (epilogue != nullptr) run_section(*epilogue, own);
+  run_section(epilogue, own);
 }
 
 void Executor::Impl::replay_sections(const ProgramImage& image, const SectionImage* epilogue,
                                      const device::StepParams& params) {
   auto& [warm, recording] = replays[{&image, epilogue}];
+  const auto queue_all = [&] {
+    run_body(image, params);
+    if (epilogue != nullptr) run_tail(*epilogue, params);
+  };
   if (!warm) {
     warm = true;
-    return run_sections(image, epilogue, params);
+    return queue_all();
   }
   if (recording == nullptr) {
-    recording = device.record([&] { run_sections(image, epilogue, params); });
+    recording = device.record(queue_all);
     queued->begin();  // its events are part of the recording
   }
   replaying = true;
@@ -348,23 +375,42 @@ std::span<std::byte> Executor::snapshot_memory() {
 
 void Executor::run(const std::string& program, const std::string& epilogue, const device::StepParams& params) {
   const auto& image = impl_->program(program);
-  const auto section = image.epilogues.find(epilogue);
-  const auto* tail = section == image.epilogues.end() ? nullptr : &section->second;
-  TESSERA_CHECK(epilogue.empty() || tail != nullptr, "program {} has no epilogue '{}'", program, epilogue);
-  impl_->device.begin_step(params);
-  if (impl_->queued) {
-    impl_->queued->begin();
-    impl_->world.begin_step(params.step);
-    impl_->upload_inputs(*image.program);
-  }
-  impl_->running = image.program;
-  impl_->replaying = false;
-  if (impl_->queued && impl_->options.graphs && !impl_->profiler && !impl_->options.nan_search)
+  const auto* tail = impl_->epilogue(image, epilogue);
+  impl_->begin(image, params);
+  if (impl_->queued && impl_->options.graphs && !impl_->profiler && !impl_->options.nan_search) {
     impl_->replay_sections(image, tail, params);
-  else
-    impl_->run_sections(image, tail, params);
+  } else {
+    impl_->run_body(image, params);
+    if (tail != nullptr) impl_->run_tail(*tail, params);
+  }
   impl_->finish(params.step);
   if (impl_->profiler) impl_->profiler->collect(image, epilogue);
+}
+
+bool Executor::run_if(const std::string& program, const std::string& epilogue, const device::StepParams& params,
+                      const std::function<bool()>& proceed) {
+  const auto& image = impl_->program(program);
+  const auto* tail = impl_->epilogue(image, epilogue);
+  impl_->begin(image, params);
+  impl_->run_body(image, params);
+  impl_->finish(params.step);
+  const bool go = proceed();
+  if (go && tail != nullptr) {
+    if (impl_->queued) impl_->queued->begin();
+    impl_->run_tail(*tail, params);
+    impl_->finish(params.step);
+  }
+  if (impl_->profiler) impl_->profiler->collect(image, go ? epilogue : "");
+  return go;
+}
+
+bool Executor::gradients_are_finite(const std::string& program) const {
+  const auto& image = impl_->program(program);
+  for (const auto& [path, index] : image.program->gradients) {
+    const auto& value = image.program->values[static_cast<std::size_t>(index)];
+    if (bad_element(impl_->device, value, image.values[static_cast<std::size_t>(index)]) >= 0) return false;
+  }
+  return true;
 }
 
 void Executor::read_output(const std::string& program, const std::string& name, void* host) const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,13 @@ class Executor {
   /// prologue, body for each micro-batch, epilogue ("" where there is none). Throws what a kernel throws (data) and,
   /// after the time limit, Error (peer lost) from a collective.
   void run(const std::string& program, const std::string& epilogue, const device::StepParams& params);
+
+  /// The same in two halves: the epilogue runs if `proceed`, asked when the gradients are there, says so. Returns that.
+  bool run_if(const std::string& program, const std::string& epilogue, const device::StepParams& params,
+              const std::function<bool()>& proceed);
+
+  /// Whether this rank's parts of all gradients are finite, between the halves.
+  bool gradients_are_finite(const std::string& program) const;
 
   /// Copies of local parts, for prints, checkpoints and verify. `name`: an output of the program; a path; a gradient's
   /// path.

@@ -23,14 +23,6 @@ std::int64_t first_bad(device::Device& device, const void* values, std::int64_t 
   return -1;
 }
 
-/// The first element that is not finite; -1: none, or not of a type that could be.
-std::int64_t bad_element(device::Device& device, const partition::ProgramValue& value, const void* memory) {
-  const auto count = elements(value.local);
-  if (value.dtype == DType::kF32) return first_bad<float>(device, memory, count);
-  if (value.dtype == DType::kF64) return first_bad<double>(device, memory, count);
-  return -1;
-}
-
 /// What an instruction reads and writes, with its memory.
 struct Access {
   int value;
@@ -38,6 +30,13 @@ struct Access {
 };
 
 }  // namespace
+
+std::int64_t bad_element(device::Device& device, const partition::ProgramValue& value, const void* memory) {
+  const auto count = elements(value.local);
+  if (value.dtype == DType::kF32) return first_bad<float>(device, memory, count);
+  if (value.dtype == DType::kF64) return first_bad<double>(device, memory, count);
+  return -1;
+}
 
 void require_finite(device::Device& device, const partition::Program& program, const Step& step,
                     const device::StepParams& params) {

@@ -109,7 +109,7 @@ class Training::Loop {
       for (const auto& [name, value] : validation) logs["val_" + name] = value;
     }
     tell([&] { observer_->epoch(epoch, logs); });
-    at_ = {.steps = result_.steps, .epoch = epoch + 1};
+    at_ = {.steps = result_.steps, .epoch = epoch + 1, .skipped = at_.skipped};
   }
 
   // With EMA the weights are saved as they were trained; what replaces them at the end is a variable too.
@@ -126,15 +126,20 @@ class Training::Loop {
   }
 
   void run_step() {
-    const auto calls = result_.steps;  // before this one
+    const auto calls = result_.steps - at_.skipped;  // of the optimizer, before this one
     device::StepParams params;
-    params.step = calls + 1;
+    params.step = result_.steps + 1;
     params.iteration = calls / optimizer_.accumulation_steps;
     params.learning_rate = optimizer_.learning_rate(calls);
     const bool apply = (calls + 1) % optimizer_.accumulation_steps == 0;
+    bool updated = true;
     or_end_job(session_.world(), [&] {
       params.real_rows = train_.fill(at_.epoch, at_.step_in_epoch);
-      session_.executor().run("train", apply ? "apply" : "accumulate", params);
+      const auto* epilogue = apply ? "apply" : "accumulate";
+      if (fit_.skip_non_finite == 0)
+        session_.executor().run("train", epilogue, params);
+      else
+        updated = session_.executor().run_if("train", epilogue, params, [&] { return may_update(); });
     });
     ++result_.steps;
 
@@ -142,7 +147,7 @@ class Training::Loop {
     event.learning_rate = params.learning_rate;
     or_end_job(session_.world(), [&] {
       event.loss = session_.loss("train");
-      if (const auto squared = session_.report("train", "grad_norm_squared"); apply && squared)
+      if (const auto squared = session_.report("train", "grad_norm_squared"); apply && updated && squared)
         event.grad_norm = std::sqrt(*squared);
     });
     const auto now = seconds_now();
@@ -150,16 +155,33 @@ class Training::Loop {
     event.samples_per_s = static_cast<double>(params.real_rows) / (now - step_end_);
     step_end_ = now;
     tell([&] { observer_->step(event); });
-    check_finite(event);
     at_.steps = result_.steps;
     ++at_.step_in_epoch;
-    at_.weighted_loss += event.loss * static_cast<double>(params.real_rows);
-    at_.rows += static_cast<double>(params.real_rows);
+    if (updated) {
+      check_finite(event);
+      skipped_in_a_row_ = 0;
+      at_.weighted_loss += event.loss * static_cast<double>(params.real_rows);
+      at_.rows += static_cast<double>(params.real_rows);
+    } else {
+      ++at_.skipped;
+      tell([&] {
+        observer_->warning(
+            fmt::format("step {} has no update: its gradients are not finite ({} of at most {} in a row)", event.step,
+                        ++skipped_in_a_row_, fit_.skip_non_finite));
+      });
+    }
     or_end_job(session_.world(), [&] {
       if (params.step % kReplicaCheckSteps == 0) session_.executor().check_replicas();
       if (checkpoints_ != nullptr && session_.spec().checkpoint.present) checkpoints_->step_done(at_);
       result_.interrupted = session_.world().any((*stop_)());
     });
+  }
+
+  /// Collective, between the two halves of a step. One that is not finite and may not be left out is found behind it.
+  bool may_update() {
+    if (skipped_in_a_row_ >= fit_.skip_non_finite) return true;
+    const bool finite = std::isfinite(session_.loss("train")) && session_.executor().gradients_are_finite("train");
+    return !session_.world().any(!finite);
   }
 
   // Loss and norm are the same bits on all ranks, so all come to the same conclusion.
@@ -188,6 +210,7 @@ class Training::Loop {
   std::unique_ptr<Feed> validation_;
   FitResult result_;
   checkpoint::Position at_;
+  std::int64_t skipped_in_a_row_ = 0;
   double step_end_ = 0;
 };
 

@@ -109,6 +109,28 @@ class Doctor(launch.Case):
                            for extra in ((), ("--nan-search",)))
         self.assertEqual(plain, searched)
 
+    def test_steps_whose_gradients_are_not_finite_are_skipped_on_request(self):
+        self.config()
+        bad = self.folder / "x.npy"
+        data = bytearray(bad.read_bytes())
+        data[-4:] = struct.pack("<f", float("nan"))  # in the second of two batches
+        bad.write_bytes(data)
+        words = ("config.yaml", "--set", "fit.shuffle=false", "--set", "fit.epochs=3", "--resume", "never")
+        for ranks in (0, 2):
+            result = launch.run(ranks, "train", *words, folder=self.folder)
+            self.assertEqual(result.code, NOT_FINITE, str(result))
+            result = self.run_ok(ranks, "train", *words, "--set", "fit.skip_non_finite=1")
+            self.assertIn("step 2 has no update: its gradients are not finite (1 of at most 1 in a row)", result.stderr)
+            losses = [e["loss"] for e in self.events("run", "step")]
+            self.assertEqual([e == "nan" for e in losses], [False, True] * 3)
+            self.assertLess(losses[4], losses[0])
+            for epoch in self.events("run", "epoch"):
+                self.assertIsInstance(epoch["logs"]["loss"], float)
+        result = launch.run(0, "train", *words, "--set", "fit.skip_non_finite=1", "--set", "fit.batch_size=16",
+                            folder=self.folder)
+        self.assertEqual(result.code, NOT_FINITE, str(result))
+        self.assertIn("step 2: ", result.errors[0])
+
     def test_locale_and_clock_do_not_matter(self):
         self.config()
         self.run_ok(0, "train", "config.yaml")
