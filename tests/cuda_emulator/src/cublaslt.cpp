@@ -9,6 +9,7 @@
 #include "matmul_rules.h"
 #include "memory.h"
 #include "streams.h"
+#include "traffic.h"
 
 using namespace tessera::cuda_emulator;
 
@@ -256,10 +257,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   const Summation summation{algorithm.splits, algorithm.reduction == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
   const auto run = [x, summation, workspace, workspace_size] {
     const std::string wrong = check_memory(x, workspace, workspace_size);
-    if (wrong.empty())
-      multiply(x, summation);
-    else
-      fault("a product when its turn came: " + wrong);
+    if (!wrong.empty()) return fault("a product when its turn came: " + wrong);
+    multiply(x, summation);
+    add_product();
   };
   const cudaError_t error = enqueue(stream, once("matmul", run));
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "settings.h"
 #include "thread_state.h"
+#include "traffic.h"
 
 namespace {
 
@@ -47,6 +48,11 @@ std::string check_side(const char* side, const void* p, std::size_t size, bool o
 std::string check(const Copy& c, Timing timing) {
   const std::string wrong = check_side("target", c.to, c.size, c.to_device(), timing);
   return wrong.empty() ? check_side("source", c.from, c.size, c.from_device(), timing) : wrong;
+}
+
+void run(const Copy& c) {
+  std::memcpy(c.to, c.from, c.size);
+  add_copy({c.from_device() ? c.size : 0, c.to_device() ? c.size : 0});
 }
 
 cudaError_t allocate_pinned(void** p, std::size_t size) {
@@ -123,7 +129,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyK
   return enqueue(stream, once("copy", [c] {
                    const std::string wrong = check(c, Timing::kAsynchronous);
                    if (wrong.empty())
-                     std::memcpy(c.to, c.from, c.size);
+                     run(c);
                    else
                      fault("a copy when its turn came: " + wrong);
                  }));
@@ -134,10 +140,9 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t size, cudaStream_t stream
   if (refused("cudaMemsetAsync", check_range(p, size))) return failed(cudaErrorInvalidValue);
   return enqueue(stream, once("set", [=] {
                    const std::string wrong = check_range(p, size);
-                   if (wrong.empty())
-                     std::memset(p, value, size);
-                   else
-                     fault("a set when its turn came: " + wrong);
+                   if (!wrong.empty()) return fault("a set when its turn came: " + wrong);
+                   std::memset(p, value, size);
+                   add_copy({0, size});
                  }));
 }
 
@@ -159,7 +164,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind k
   const Copy c{to, from, size, kind};
   if (refused("cudaMemcpy", check(c, Timing::kSynchronous))) return failed(cudaErrorInvalidValue);
   CUstream_st* own = scheduler().create(this_thread.device, 0);
-  enqueue(own, once("copy", [c] { std::memcpy(c.to, c.from, c.size); }));
+  enqueue(own, once("copy", [c] { run(c); }));
   const cudaError_t error = scheduler().synchronize(own);
   scheduler().destroy(own);
   return error;

@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "nccl_order.h"
 #include "settings.h"
+#include "traffic.h"
 
 using namespace tessera::cuda_emulator;
 
@@ -41,6 +42,7 @@ Poll make_poll(const Batch& batch) {
     if (c.finished != turn && !c.aborted) return false;
     if (!work->advance()) return false;
     ++c.finished;
+    add_collective();
     return true;
   };
 }

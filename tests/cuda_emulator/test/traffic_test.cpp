@@ -51,5 +51,21 @@ TEST_F(TrafficTest, WhatIsReadAgainIsRequestedAgain) {
   EXPECT_EQ(t.unique.read, 4000u + 32);
 }
 
+TEST_F(TrafficTest, CopiesAndSetsCountOnTheSideOfTheDevice) {
+  const Buffer<float> x(std::vector<float>(100, 1.0f)), y(100);
+  const Stream s;
+  reset_traffic();
+  ASSERT_CUDA(cudaMemcpyAsync(y, x, 400, cudaMemcpyDeviceToDevice, s));
+  ASSERT_CUDA(cudaMemsetAsync(y, 0, 200, s));
+  ASSERT_CUDA(cudaStreamSynchronize(s));
+  y.host();
+  const Traffic t = traffic();
+  EXPECT_EQ(t.copies, 3u);
+  EXPECT_EQ(t.copied.read, 400u + 400);
+  EXPECT_EQ(t.copied.written, 400u + 200);
+  EXPECT_EQ(t.launches, 0u);
+  EXPECT_EQ(t.unique.sum(), 0u);
+}
+
 }  // namespace
 }  // namespace tessera::cuda_emulator

@@ -36,19 +36,23 @@ enum class Failure {
 /// The n-th such call from now on (1: the next) fails; 0: none.
 void fail_at(Failure what, int n);
 
-/// What kernels read and wrote in device memory, in bytes.
+/// What was read and written in device memory, in bytes, and by how many calls.
 struct Traffic {
   struct Bytes {
     std::uint64_t read = 0, written = 0;
     std::uint64_t sum() const { return read + written; }
   };
-  std::uint64_t launches = 0;
-  Bytes requested;  // by every access of every thread
+  std::uint64_t launches = 0;     // of kernels
+  std::uint64_t products = 0;     // of cuBLASLt, whose bytes aren't counted
+  std::uint64_t copies = 0;       // copies and sets of the runtime
+  std::uint64_t collectives = 0;  // groups of NCCL's calls, whose bytes aren't counted
+  Bytes requested;                // by every access of every thread
   Bytes unique;  // the different sectors of 32 bytes that a launch touches, added over the launches: what memory has to
                  // move if each launch finds its second access to a sector in a cache
+  Bytes copied;  // by copies and sets, not requested by any kernel
 };
 
-/// Since the last call of reset_traffic, of the launches that are done. Atomics both read and write.
+/// Since the last call of reset_traffic, of what is done. Atomics both read and write.
 Traffic traffic();
 void reset_traffic();
 
