@@ -132,46 +132,75 @@ std::vector<std::byte> bytes_of(const Tensor& t) {
 
 }  // namespace
 
-std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place) {
-  std::vector<Buffer> in, out;
-  for (const auto& o : c.inputs) in.emplace_back(device, bytes_of(o.tensor), c.shift * size_of(o.tensor.dtype));
-  for (std::size_t k = 0; k < c.expected.size(); ++k) {
-    const auto& t = c.expected[k].tensor;
-    const auto size = static_cast<std::size_t>(t.size() * size_of(t.dtype));
-    out.emplace_back(device, k < c.before.size() ? bytes_of(c.before[k]) : std::vector<std::byte>(size, kUnwritten),
-                     c.shift * size_of(t.dtype));
-  }
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
-  for (const auto& buffer : in) inputs.push_back(buffer.get());
-  for (const auto& buffer : out) outputs.push_back(buffer.get());
-  std::vector<Buffer*> results;
-  for (auto& buffer : out) results.push_back(&buffer);
-  for (const auto& [output, input] : c.in_place) {
-    if (!in_place) continue;
-    results[static_cast<std::size_t>(output)] = &in[static_cast<std::size_t>(input)];
-    outputs[static_cast<std::size_t>(output)] = in[static_cast<std::size_t>(input)].get();
+struct ReadyKernel::Impl {
+  // What a kernel does with its working memory must not depend on what is there, nor reach beyond its end.
+  static constexpr std::int64_t kGuard = 256;
+
+  Impl(Device& on, const KernelCase& of, bool in_place)
+      : device(on),
+        c(of),
+        spec(spec_of(of)),
+        scratch_size(scratch_bytes(on.kind(), spec)),
+        scratch(on, std::vector<std::byte>(static_cast<std::size_t>(scratch_size + kGuard), kUnwritten)) {
+    for (const auto& o : c.inputs) in.emplace_back(device, bytes_of(o.tensor), c.shift * size_of(o.tensor.dtype));
+    for (std::size_t k = 0; k < c.expected.size(); ++k) {
+      const auto& t = c.expected[k].tensor;
+      const auto size = static_cast<std::size_t>(t.size() * size_of(t.dtype));
+      out.emplace_back(device, k < c.before.size() ? bytes_of(c.before[k]) : std::vector<std::byte>(size, kUnwritten),
+                       c.shift * size_of(t.dtype));
+    }
+    for (const auto& buffer : in) inputs.push_back(buffer.get());
+    for (auto& buffer : out) results.push_back(&buffer);
+    for (const auto& [output, input] : c.in_place)
+      if (in_place) results[static_cast<std::size_t>(output)] = &in[static_cast<std::size_t>(input)];
+    for (const auto* buffer : results) outputs.push_back(buffer->get());
+    device.set_scratch(scratch.get(), scratch_size);
+    kernel = device.make_kernel(spec);
+    device.begin_step(c.params);
+    device.synchronize();
   }
 
-  // What a kernel does with its working memory must not depend on what is there, nor reach beyond its end.
-  constexpr std::int64_t kGuard = 256;
-  const auto spec = spec_of(c);
-  const auto scratch_size = scratch_bytes(device.kind(), spec);
-  Buffer scratch(device, std::vector<std::byte>(static_cast<std::size_t>(scratch_size + kGuard), kUnwritten));
-  device.set_scratch(scratch.get(), scratch_size);
-  device.begin_step(c.params);
-  device.make_kernel(spec)->run(inputs.data(), outputs.data(), c.params);
-  device.synchronize();
-  const auto& after = scratch.read();
-  EXPECT_TRUE(std::all_of(after.end() - kGuard, after.end(), [](std::byte b) { return b == kUnwritten; }))
-      << c.name << " " << to_string(c.attributes) << " writes beyond " << scratch_size << " bytes of working memory";
+  Device& device;
+  KernelCase c;
+  KernelSpec spec;
+  std::int64_t scratch_size;
+  Buffer scratch;
+  std::vector<Buffer> in, out;
+  std::vector<Buffer*> results;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  std::unique_ptr<Kernel> kernel;
+};
+
+ReadyKernel::ReadyKernel(Device& device, const KernelCase& c, bool in_place)
+    : impl_(std::make_unique<Impl>(device, c, in_place)) {}
+
+ReadyKernel::~ReadyKernel() = default;
+
+void ReadyKernel::run() {
+  impl_->kernel->run(impl_->inputs.data(), impl_->outputs.data(), impl_->c.params);
+  impl_->device.synchronize();
+}
+
+std::vector<Tensor> ReadyKernel::results() {
+  const auto& c = impl_->c;
+  const auto& after = impl_->scratch.read();
+  EXPECT_TRUE(std::all_of(after.end() - Impl::kGuard, after.end(), [](std::byte b) { return b == kUnwritten; }))
+      << c.name << " " << to_string(c.attributes) << " writes beyond " << impl_->scratch_size
+      << " bytes of working memory";
   std::vector<Tensor> tensors;
   for (std::size_t k = 0; k < c.expected.size(); ++k) {
     auto& t = tensors.emplace_back(c.expected[k].tensor);
-    const auto& bytes = results[k]->read();
+    const auto& bytes = impl_->results[k]->read();
     for (std::int64_t i = 0; i < t.size(); ++i) t[i] = load(t.dtype, bytes.data(), i);
   }
   return tensors;
+}
+
+std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place) {
+  ReadyKernel kernel(device, c, in_place);
+  kernel.run();
+  return kernel.results();
 }
 
 Device& device_with(int threads) {

@@ -44,6 +44,22 @@ struct KernelCase {
 /// Runs it with one thread and two, or twice on a GPU, apart and in place, and compares.
 void expect_kernel(const KernelCase& c);
 
+/// A case on a device: operands in its memory, working memory, parameters of the step.
+class ReadyKernel {
+ public:
+  ReadyKernel(Device& device, const KernelCase& c, bool in_place = false);
+  ~ReadyKernel();
+
+  /// Once, and waits for it.
+  void run();
+  /// The outputs.
+  std::vector<Tensor> results();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 /// The outputs of a run.
 std::vector<Tensor> run_kernel(Device& device, const KernelCase& c, bool in_place = false);
 
