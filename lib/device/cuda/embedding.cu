@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kSortThreads) place(Pass pass, const std::int3
   });
 }
 
-/// Where each row's positions lie in their order.
+/// Where each row's positions lie in their order; `first` is below 0 where there are none, if the table is overwritten.
 struct Segments {
   const std::int32_t* order;
   std::int32_t *first, *last;
@@ -179,18 +179,28 @@ __global__ void __launch_bounds__(kThreads) find_segments(Keys keys, Segments se
 
 /// A team of neighbouring threads for each kWidth x lanes columns of each place in the order: where a piece begins it
 /// adds the piece, a segment's first one to the table (after what is there, if `add`), the others to `pieces`, of which
-/// each has a row: two that are not the first begin kPiece places apart or more.
+/// each has a row: two that are not the first begin kPiece places apart or more. Behind the places come the table's
+/// rows, unless `add`: those without a segment become 0, so that every row is written once.
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads) add_pieces(Keys keys, Segments segments, const float* dy, float* dtable,
                                                        float* pieces, std::int64_t cols, int lanes, bool add) {
   const auto column_teams = (cols + lanes * kWidth - 1) / (lanes * kWidth);
   const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x / lanes;
+  const auto places = keys.count + (add ? 0 : keys.rows);
   auto item = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / lanes;
-  for (; item < keys.count * column_teams; item += stride) {
-    const auto i = static_cast<std::int32_t>(item / column_teams);
-    const auto c = (item % column_teams * lanes + threadIdx.x % static_cast<unsigned>(lanes)) * kWidth;
+  for (; item < places * column_teams; item += stride) {
+    const auto at = item / column_teams;
+    const auto c = (item - at * column_teams) * lanes * kWidth + threadIdx.x % static_cast<unsigned>(lanes) * kWidth;
+    if (c >= cols) continue;
+    if (at >= keys.count) {
+      const float zeros[kWidth] = {};
+      const auto empty = at - keys.count;
+      if (segments.first[empty] < 0) write_neighbours<kWidth>(dtable + empty * cols + c, zeros);
+      continue;
+    }
+    const auto i = static_cast<std::int32_t>(at);
     const auto row = keys(segments.order[i]);
-    if (row == keys.rows || c >= cols) continue;
+    if (row == keys.rows) continue;
     const auto offset = i - segments.first[row];
     if (offset % kPiece != 0) continue;
     auto* to = offset == 0 ? dtable + row * cols + c : pieces + i / kPiece * cols + c;
@@ -265,8 +275,11 @@ std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec, Context&
     const bool add = accumulate && args.micro_batch > 0;
     auto* dtable = args.out(0);
     const auto bytes = static_cast<std::size_t>(part.rows * part.cols) * sizeof(float);
-    if (!add && bytes > 0) check(cudaMemsetAsync(dtable, 0, bytes, args.stream), "cudaMemsetAsync");
-    if (ids == 0 || bytes == 0) return;
+    if (bytes == 0) return;
+    if (ids == 0) {
+      if (!add) check(cudaMemsetAsync(dtable, 0, bytes, args.stream), "cudaMemsetAsync");
+      return;
+    }
     const auto integers = [&](std::int64_t at) { return reinterpret_cast<std::int32_t*>(scratch + at); };
     const auto count = static_cast<std::int32_t>(ids);
     const Keys keys{args.in<std::int32_t>(0), count, part.start, part.rows};
@@ -282,12 +295,16 @@ std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec, Context&
       to = integers(memory.order[(p + 1) % 2]);
     }
     const Segments segments{from, integers(memory.first), integers(memory.last)};
+    if (!add)
+      check(cudaMemsetAsync(segments.first, 0xFF, static_cast<std::size_t>(part.rows) * sizeof(std::int32_t),
+                            args.stream),
+            "cudaMemsetAsync");
     launch(args.stream, {blocks_for(ids, kThreads), kThreads}, find_segments, keys, segments);
     auto* pieces = reinterpret_cast<float*>(scratch + memory.pieces);
     const bool is_wide = wide(part, args.in(1), dtable, pieces);
     const auto chunks = part.cols / (is_wide ? 4 : 1);
     const int lanes = static_cast<int>(std::min<std::int64_t>(32, std::bit_ceil(static_cast<std::uint64_t>(chunks))));
-    const auto threads = ids * ((chunks + lanes - 1) / lanes) * lanes;
+    const auto threads = (ids + (add ? 0 : part.rows)) * ((chunks + lanes - 1) / lanes) * lanes;
     launch(args.stream, {blocks_for(threads, kThreads), kThreads}, is_wide ? add_pieces<4> : add_pieces<1>, keys,
            segments, args.in(1), dtable, pieces, part.cols, lanes, add);
     if (ids > kPiece)
