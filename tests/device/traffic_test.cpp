@@ -1,63 +1,138 @@
-// What kernels move on a GPU, counted by the emulator: they read and write each tensor once, and little else.
+// What kernels move on a GPU, counted by the emulator: they read and write each tensor once, and little else. The table
+// of docs/kernels.md is kept here.
+#include <algorithm>
 #include <cuda_emulator/control.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/text.h"
 #include "device/cuda.h"
-#include "device/harness.h"
-#include "reference/ops.h"
+#include "device/cuda/scratch.h"
+#include "device/traffic_cases.h"
+#include "support/document.h"
 
 namespace tessera::device::test {
 namespace {
 
-using reference::random;
-using reference::random_integers;
-using reference::zeros;
+/// What a kernel may move beside the minimum.
+constexpr double kMost = 1.1;
 
-std::uint64_t bytes_of(const std::vector<Operand>& operands) {
-  std::uint64_t sum = 0;
-  for (const auto& o : operands) sum += static_cast<std::uint64_t>(o.tensor.size() * size_of(o.tensor.dtype));
-  return sum;
-}
+struct Moved {
+  double minimum;
+  // Memory moves the different sectors of each launch: of what a launch touches again the caches have most. That alone
+  // would let a kernel pass that goes through its operands twice, so what its threads ask for is held too.
+  double by_memory, by_threads;
+  std::uint64_t launches, copies;
+};
 
-/// Beside its operands a kernel may move a twenty-fifth, and some numbers for each launch. What all threads of a row
-/// read, such as its cotangent, counts for each of them: such kernels aren't asked.
-void expect_one_pass(const KernelCase& c) {
-  const auto gpu = cuda_backend().make_device({});
+/// What `work` has done beside `idle`.
+template <class Idle, class Work>
+Moved count(const Idle& idle, const Work& work) {
   cuda_emulator::reset_traffic();
-  run_kernel(*gpu, c);
-  const auto moved = cuda_emulator::traffic();
-  const auto must = bytes_of(c.inputs) + bytes_of(c.expected);
-  EXPECT_LE(moved.requested.sum(), must + must / 25 + 1024) << c.name << ", where the operands have " << must;
-  EXPECT_LE(moved.launches, 2U) << c.name;
+  idle();
+  const auto before = cuda_emulator::traffic();
+  cuda_emulator::reset_traffic();
+  work();
+  const auto t = cuda_emulator::traffic();
+  const auto copied = static_cast<double>(t.copied.sum() - before.copied.sum());
+  return {0, static_cast<double>(t.unique.sum()) + copied, static_cast<double>(t.requested.sum()) + copied, t.launches,
+          t.copies - before.copies};
 }
 
-TEST(Traffic, RowsAreReadOnce) {
-  for (const std::int64_t cols : {32, 100, 1024, 4096, 8192}) {
-    const std::int64_t rows = cols < 1000 ? 400 : 20;
-    const auto x = random({rows, cols}, 1), row = random({rows}, 2);
-    const auto labels = random_integers({rows}, 3, 0, cols);
-    const Attributes logits{{"from_logits", true}}, mse{{"loss", std::string("mse")}};
-    for (const auto& c : std::vector<KernelCase>{
-             {.name = "softmax", .inputs = {x}, .expected = {x}},
-             {.name = "softmax_backward", .inputs = {x, x}, .expected = {x}},
-             {.name = "row_max", .inputs = {x}, .expected = {row}},
-             {.name = "row_loss", .inputs = {x, x}, .expected = {row}, .attributes = mse},
-             {.name = "categorical_crossentropy", .inputs = {x, x}, .expected = {row}, .attributes = logits},
-             {.name = "sparse_crossentropy", .inputs = {x, labels}, .expected = {row, row}, .attributes = logits}})
-      expect_one_pass(c);
+Moved count(Device& gpu, const TrafficCase& traffic, const Shape& shape) {
+  const auto c = traffic.make(shape);
+  ReadyKernel kernel(gpu, c);
+  auto moved = count([&] { gpu.synchronize(); }, [&] { kernel.run(); });
+  moved.minimum = static_cast<double>(traffic.minimum ? traffic.minimum(c) : operand_bytes(c));
+  return moved;
+}
+
+std::string text_of(const Shape& shape) {
+  std::vector<std::string> sizes;
+  for (const auto n : shape) sizes.push_back(std::to_string(n));
+  return join(sizes, " x ");
+}
+
+/// A line of the table: what was counted at each size.
+class Line {
+ public:
+  explicit Line(const TrafficCase& traffic) : traffic_(traffic) {}
+
+  void add(const Shape& shape, const Moved& m) {
+    cell(sizes_, text_of(shape));
+    cell(minimum_, fmt::format("{:.0f}", m.minimum / 1024));
+    cell(by_memory_, fmt::format("{:.3f}", m.by_memory / m.minimum));
+    cell(by_threads_, fmt::format("{:.2f}", m.by_threads / m.minimum));
+    launches_ = std::max(launches_, m.launches);
+    copies_ = std::max(copies_, m.copies);
+  }
+
+  std::string text() const {
+    std::vector<std::string> notes;
+    if (!traffic_.which_minimum.empty()) notes.push_back("minimum: " + traffic_.which_minimum);
+    if (!traffic_.asked_again.empty()) notes.push_back("asked for again: " + traffic_.asked_again);
+    const auto launches = copies_ == 0 ? std::to_string(launches_) : fmt::format("{} + {}", launches_, copies_);
+    return "| " +
+           join({traffic_.title, sizes_, minimum_, by_memory_, by_threads_, launches, join(notes, "; ")}, " | ") +
+           " |\n";
+  }
+
+ private:
+  static void cell(std::string& list, const std::string& text) { list += (list.empty() ? "" : ", ") + text; }
+
+  const TrafficCase& traffic_;
+  std::string sizes_, minimum_, by_memory_, by_threads_;
+  std::uint64_t launches_ = 0, copies_ = 0;
+};
+
+TEST(Traffic, OfEveryKernelIsItsOperandsAndLittleElse) {
+  const auto gpu = cuda_backend().make_device({});
+  std::string table =
+      "| kernel | sizes | minimum, KiB | moved / minimum | asked for / minimum | launches + copies | |\n"
+      "|---|---|---|---|---|---|---|\n";
+  for (const auto& traffic : traffic_cases()) {
+    Line line(traffic);
+    double most_asked = 0;
+    for (const auto& shape : traffic.shapes) {
+      const auto m = count(*gpu, traffic, shape);
+      EXPECT_LE(m.by_memory, kMost * m.minimum) << traffic.title << " " << text_of(shape);
+      EXPECT_GE(m.by_memory, m.minimum) << traffic.title << " " << text_of(shape) << ": what isn't moved?";
+      most_asked = std::max(most_asked, m.by_threads / m.minimum);
+      line.add(shape, m);
+    }
+    EXPECT_EQ(most_asked > kMost, !traffic.asked_again.empty())
+        << traffic.title << ": " << most_asked << " times the minimum is asked for";
+    table += line.text();
+  }
+  tessera::test::expect_table("kernels.md", "traffic", table);
+}
+
+/// Rows of other lengths, which registers hold in other ways.
+TEST(Traffic, OfShorterAndLongerRowsIsTheirOperandsToo) {
+  const auto gpu = cuda_backend().make_device({});
+  for (const auto& traffic : traffic_cases()) {
+    const auto& name = traffic.title;
+    if (traffic.shapes[0].size() != 2 || name.starts_with("`layer_norm_b") || name.starts_with("`emb")) continue;
+    for (const auto& shape : {Shape{500, 32}, {160, 100}, {64, 257}, {8, 2048}, {4, 8192}}) {
+      const auto m = count(*gpu, traffic, shape);
+      EXPECT_LE(m.by_memory, kMost * m.minimum) << name << " " << text_of(shape);
+    }
   }
 }
 
-TEST(Traffic, SumsReadTheirTermsOnce) {
-  const auto x = random({1000, 128}, 1);
-  const auto dims = [](std::vector<std::int64_t> d) { return Attributes{{"dims", std::move(d)}}; };
-  for (const auto& c : std::vector<KernelCase>{
-           {.name = "reduce_sum", .inputs = {x}, .expected = {zeros({1000})}, .attributes = dims({1})},
-           {.name = "reduce_sum", .inputs = {x}, .expected = {zeros({})}, .attributes = dims({0, 1})},
-           {.name = "sum_squares", .inputs = {x}, .expected = {zeros({}, DType::kF64)}},
-           {.name = "add_n", .inputs = {x, x, x}, .expected = {x}}})
-    expect_one_pass(c);
+/// The formula of docs/kernels.md: sums of dgamma and dbeta of each block, written and read.
+TEST(Traffic, OfLayerNormBackwardIsItsOperandsAndPartialSums) {
+  const auto gpu = cuda_backend().make_device({});
+  for (const auto& traffic : traffic_cases()) {
+    if (traffic.title != "`layer_norm_backward`, all") continue;
+    for (const auto& [rows, cols] : {Rows{500, 32}, {96, 1024}, {40, 1028}, {20, 4096}}) {
+      const auto m = count(*gpu, traffic, {rows, cols});
+      const auto partial = 4.0 * static_cast<double>(4 * cols * cuda::layer_norm_blocks({rows, cols}));
+      EXPECT_NEAR(m.by_memory, m.minimum + partial, 0.01 * m.minimum) << rows << " x " << cols;
+      EXPECT_EQ(m.launches, 2U);
+    }
+  }
 }
 
 }  // namespace
