@@ -2,6 +2,8 @@
 // of docs/kernels.md is kept here.
 #include <algorithm>
 #include <cuda_emulator/control.h>
+#include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -108,6 +110,27 @@ TEST(Traffic, OfEveryKernelIsItsOperandsAndLittleElse) {
   tessera::test::expect_table("kernels.md", "traffic", table);
 }
 
+/// The names in the kernel table of lib/device/README.md.
+std::set<std::string> kernel_names() {
+  std::ifstream readme(TESSERA_SOURCE_DIR "/lib/device/README.md");
+  std::set<std::string> names;
+  for (std::string line; std::getline(readme, line);)
+    if (line.starts_with("| `")) names.insert(line.substr(3, line.find('`', 3) - 3));
+  return names;
+}
+
+TEST(Traffic, IsCountedOfEveryKernelButMatmul) {
+  std::set<std::string> counted{"matmul"};
+  for (const auto& traffic : traffic_cases()) counted.insert(traffic.make(traffic.shapes[0]).name);
+  EXPECT_EQ(counted, kernel_names());
+}
+
+/// Whether it reads one number a row, which in short rows counts beside them: each of its threads asks for it.
+bool has_row_numbers(const KernelCase& c) {
+  return std::any_of(c.inputs.begin(), c.inputs.end(),
+                     [&](const Operand& o) { return o.tensor.size() < c.inputs[0].tensor.size(); });
+}
+
 /// Rows of other lengths, which registers hold in other ways.
 TEST(Traffic, OfShorterAndLongerRowsIsTheirOperandsToo) {
   const auto gpu = cuda_backend().make_device({});
@@ -117,6 +140,8 @@ TEST(Traffic, OfShorterAndLongerRowsIsTheirOperandsToo) {
     for (const auto& shape : {Shape{500, 32}, {160, 100}, {64, 257}, {8, 2048}, {4, 8192}}) {
       const auto m = count(*gpu, traffic, shape);
       EXPECT_LE(m.by_memory, kMost * m.minimum) << name << " " << text_of(shape);
+      if (!traffic.asked_again.empty() || has_row_numbers(traffic.make(shape))) continue;
+      EXPECT_LE(m.by_threads, kMost * m.minimum) << name << " " << text_of(shape);
     }
   }
 }
