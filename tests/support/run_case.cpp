@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <mutex>
 
 #include "config/spec.h"
 #include "core/philox.h"
+#include "device/cuda.h"
 #include "device/device.h"
 #include "layers/build.h"
 #include "runtime/executor.h"
@@ -91,7 +91,8 @@ comm::Counters difference(const comm::Counters& a, const comm::Counters& b) {
 
 }  // namespace
 
-Prepared prepare(const Case& given, const std::string& yaml, int ranks, const std::vector<std::string>& watched) {
+Prepared prepare(const Case& given, const std::string& yaml, int ranks, const std::vector<std::string>& watched,
+                 device::DeviceKind kind) {
   const auto spec = config::parse_spec(yaml, "case.yaml", {});
   Prepared prepared{given, mesh::make_distribution(spec.distribution, ranks), {}};
   layers::BuildOptions options;
@@ -108,12 +109,14 @@ Prepared prepare(const Case& given, const std::string& yaml, int ranks, const st
   }
   partition::PlanRequest request;
   request.distribution = &prepared.distribution;
-  request.hardware = partition::load_hardware("cpu");
+  const bool on_gpu = kind == device::DeviceKind::kCuda;
+  request.hardware = partition::load_hardware(on_gpu ? "h100" : "cpu");
   request.hardware.memory_bytes = 0;
   request.micro_batches = options.micro_batches;
   request.models = {{"train", &model}};
-  request.squares_in_updates = true;
-  request.scratch = runtime::scratch_on(device::DeviceKind::kCpu);
+  request.uploads = on_gpu;
+  request.squares_in_updates = !on_gpu;
+  request.scratch = runtime::scratch_on(kind);
   prepared.plan = partition::make_plan(request);
   for (const auto& [name, program] : prepared.plan.programs)
     if (const auto faults = partition::check(prepared.plan, program); !faults.empty())
@@ -137,80 +140,156 @@ void set_state(runtime::Executor& executor, const std::string& path, const std::
   executor.write_state(path, local.data());
 }
 
-/// Appends a scalar of a step, or compares it with what another rank has appended.
-void note(std::vector<double>& of_steps, int step, double value, const std::string& name) {
-  const auto index = static_cast<std::size_t>(step - 1);
-  if (of_steps.size() == index) of_steps.push_back(value);
-  if (std::memcmp(&of_steps.at(index), &value, sizeof value) != 0)
-    fail(ExitCode::kInternal, "the {} of step {} differs: {} and {}", name, step, of_steps[index], value);
+/// What one rank has of an Outcome.
+struct Part {
+  std::vector<double> losses, norms;
+  Tensors gradients, weights;  // local
+  std::vector<Tensors> watched;
+  comm::Counters counted;
+  std::int64_t gpu_bytes = 0;
+};
+
+/// What the device can still hand out, where it is a GPU.
+std::int64_t free_bytes(const device::Device& device) {
+  if (device.kind() != device::DeviceKind::kCuda) return 0;
+  return device::cuda_backend().free_bytes(std::stoi(device.name().substr(std::string("cuda:").size())));
+}
+
+Part train(const Prepared& prepared, int steps, comm::World& world, device::Device& device, const Tensors& start) {
+  using Kind = graph::GraphOutput::Kind;
+  const auto& plan = prepared.plan;
+  const auto& program = plan.programs.at("train");
+  Part part;
+  const auto free = free_bytes(device);
+  runtime::Executor executor(plan, device, world, {});
+  part.gpu_bytes = free - free_bytes(device);
+  executor.initialise_state();
+  const auto coordinates = plan.mesh.coordinates(world.rank());
+  for (const auto& [path, values] : start) set_state(executor, path, values, coordinates);
+  for (const int input : program.inputs)
+    fill_input(prepared, executor, program.values[static_cast<std::size_t>(input)].name, coordinates);
+  const auto before = world.counters();
+  for (int step = 1; step <= steps; ++step) {
+    device::StepParams params;
+    params.step = step;
+    params.iteration = step - 1;
+    params.learning_rate = 0.05;
+    params.real_rows = prepared.given.real_rows;
+    executor.run("train", "apply", params);
+    auto& watched = part.watched.emplace_back();
+    for (const auto& output : program.outputs) {
+      const auto& v = program.values[static_cast<std::size_t>(output.value)];
+      if (output.kind == Kind::kLoss) {
+        float loss = 0;
+        executor.read_output("train", output.name, &loss);
+        part.losses.push_back(loss);
+      } else if (output.name == "grad_norm_squared") {
+        double squared = 0;
+        executor.read_output("train", output.name, &squared);
+        part.norms.push_back(std::sqrt(squared));
+      } else if (output.kind == Kind::kReport) {
+        auto& local = watched[output.name];
+        local.resize(static_cast<std::size_t>(elements(v.local)));
+        executor.read_output("train", output.name, local.data());
+      }
+    }
+    if (step > 1) continue;
+    for (const auto& [path, value] : program.gradients) {
+      auto& local = part.gradients[path];
+      local.resize(static_cast<std::size_t>(elements(program.values[static_cast<std::size_t>(value)].local)));
+      executor.read_gradient("train", path, local.data());
+    }
+  }
+  part.counted = difference(world.counters(), before);
+  for (const auto& s : plan.state) {
+    if (s.variable.role != graph::VariableRole::kWeight) continue;
+    auto& local = part.weights[s.variable.path];
+    local.resize(static_cast<std::size_t>(elements(s.local)));
+    executor.read_state(s.variable.path, local.data());
+  }
+  return part;
+}
+
+/// Takes the scalars of the steps over, or compares them with what another rank has.
+void note(std::vector<double>& of_steps, const std::vector<double>& of_rank, const std::string& name) {
+  if (of_steps.empty()) of_steps = of_rank;
+  for (std::size_t s = 0; s < of_rank.size(); ++s)
+    if (std::memcmp(&of_steps.at(s), &of_rank[s], sizeof(double)) != 0)
+      fail(ExitCode::kInternal, "the {} of step {} differs: {} and {}", name, s + 1, of_steps[s], of_rank[s]);
+}
+
+Outcome joined(const partition::Plan& plan, const std::vector<Part>& parts) {
+  const auto& program = plan.programs.at("train");
+  Outcome outcome;
+  outcome.watched.resize(parts[0].watched.size());
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const auto& part = parts[rank];
+    const auto coordinates = plan.mesh.coordinates(static_cast<std::int64_t>(rank));
+    const auto add = [&](Tensors& to, const std::string& name, const std::vector<float>& local,
+                         const mesh::Layout& layout, const Shape& shape, const std::string& what) {
+      merge(to[name], local, mesh::owned(layout, plan.mesh, coordinates, shape).front(), shape, what + name);
+    };
+    note(outcome.losses, part.losses, "loss");
+    note(outcome.norms, part.norms, "gradient norm");
+    for (const auto& output : program.outputs) {
+      const auto& v = program.values[static_cast<std::size_t>(output.value)];
+      for (std::size_t step = 0; step < part.watched.size(); ++step)
+        if (const auto it = part.watched[step].find(output.name); it != part.watched[step].end())
+          add(outcome.watched[step], output.name, it->second, v.layout, v.shape, "");
+    }
+    for (const auto& [path, value] : program.gradients) {
+      const auto& v = program.values[static_cast<std::size_t>(value)];
+      add(outcome.gradients, path, part.gradients.at(path), v.layout, v.shape, "grad ");
+    }
+    for (const auto& s : plan.state)
+      if (s.variable.role == graph::VariableRole::kWeight)
+        add(outcome.weights, s.variable.path, part.weights.at(s.variable.path), s.layout, s.shape, "");
+  }
+  outcome.counted = parts[0].counted;
+  outcome.gpu_bytes = parts[0].gpu_bytes;
+  return outcome;
+}
+
+/// visit(begin, bytes) of all numbers, of the same order and sizes on all ranks.
+template <typename Visit>
+void for_each_number(Part& part, Visit visit) {
+  const auto visit_all = [&](auto& numbers) { visit(numbers.data(), numbers.size() * sizeof numbers[0]); };
+  visit_all(part.losses);
+  visit_all(part.norms);
+  for (auto* tensors : {&part.gradients, &part.weights})
+    for (auto& [name, local] : *tensors) visit_all(local);
+  for (auto& of_step : part.watched)
+    for (auto& [name, local] : of_step) visit_all(local);
 }
 
 }  // namespace
 
 Outcome run(const Prepared& prepared, int steps, const RunOptions& options) {
-  using Kind = graph::GraphOutput::Kind;
-  Outcome outcome;
-  outcome.watched.resize(static_cast<std::size_t>(steps));
-  std::mutex mutex;
-  const auto& plan = prepared.plan;
-  const auto& program = plan.programs.at("train");
-  comm::run_on_threads(static_cast<int>(plan.mesh.ranks()), [&](comm::World& threads) {
+  std::vector<Part> parts(static_cast<std::size_t>(prepared.plan.mesh.ranks()));
+  comm::run_on_threads(static_cast<int>(parts.size()), [&](comm::World& threads) {
     const auto wrapped = options.wrap ? options.wrap(threads) : nullptr;
-    comm::World& world = wrapped ? *wrapped : threads;
     const auto device = device::make_cpu_device({});
-    runtime::Executor executor(plan, *device, world, {});
-    executor.initialise_state();
-    const auto coordinates = plan.mesh.coordinates(world.rank());
-    for (const auto& [path, values] : options.start) set_state(executor, path, values, coordinates);
-    for (const int input : program.inputs)
-      fill_input(prepared, executor, program.values[static_cast<std::size_t>(input)].name, coordinates);
-    const auto before = world.counters();
-    for (int step = 1; step <= steps; ++step) {
-      device::StepParams params;
-      params.step = step;
-      params.iteration = step - 1;
-      params.learning_rate = 0.05;
-      params.real_rows = prepared.given.real_rows;
-      executor.run("train", "apply", params);
-      for (const auto& output : program.outputs) {
-        const auto& v = program.values[static_cast<std::size_t>(output.value)];
-        const std::lock_guard lock(mutex);
-        if (output.kind == Kind::kLoss) {
-          float loss = 0;
-          executor.read_output("train", output.name, &loss);
-          note(outcome.losses, step, loss, "loss");
-        } else if (output.name == "grad_norm_squared") {
-          double squared = 0;
-          executor.read_output("train", output.name, &squared);
-          note(outcome.norms, step, std::sqrt(squared), "gradient norm");
-        } else if (output.kind == Kind::kReport) {
-          std::vector<float> local(static_cast<std::size_t>(elements(v.local)));
-          executor.read_output("train", output.name, local.data());
-          merge(outcome.watched[static_cast<std::size_t>(step - 1)][output.name], local,
-                mesh::owned(v.layout, plan.mesh, coordinates, v.shape).front(), v.shape, output.name);
-        }
-      }
-      if (step > 1) continue;
-      for (const auto& [path, value] : program.gradients) {
-        const auto& v = program.values[static_cast<std::size_t>(value)];
-        std::vector<float> local(static_cast<std::size_t>(elements(v.local)));
-        executor.read_gradient("train", path, local.data());
-        const std::lock_guard lock(mutex);
-        merge(outcome.gradients[path], local, mesh::owned(v.layout, plan.mesh, coordinates, v.shape).front(), v.shape,
-              "grad " + path);
-      }
-    }
-    if (world.rank() == 0) outcome.counted = difference(world.counters(), before);
-    for (const auto& s : plan.state) {
-      if (s.variable.role != graph::VariableRole::kWeight) continue;
-      std::vector<float> local(static_cast<std::size_t>(elements(s.local)));
-      executor.read_state(s.variable.path, local.data());
-      const std::lock_guard lock(mutex);
-      merge(outcome.weights[s.variable.path], local, mesh::owned(s.layout, plan.mesh, coordinates, s.shape).front(),
-            s.shape, s.variable.path);
-    }
+    parts[static_cast<std::size_t>(threads.rank())] =
+        train(prepared, steps, wrapped ? *wrapped : threads, *device, options.start);
   });
-  return outcome;
+  return joined(prepared.plan, parts);
+}
+
+Outcome run(const Prepared& prepared, int steps, comm::World& world, device::Device& device) {
+  auto part = train(prepared, steps, world, device, {});
+  std::string text;
+  for_each_number(
+      part, [&](const void* numbers, std::size_t bytes) { text.append(static_cast<const char*>(numbers), bytes); });
+  std::vector<Part> parts;
+  for (const auto& of_rank : world.gather(text)) {
+    TESSERA_CHECK(of_rank.size() == text.size(), "ranks have results of {} and {} bytes", text.size(), of_rank.size());
+    const auto* from = of_rank.data();
+    for_each_number(parts.emplace_back(part), [&](void* numbers, std::size_t bytes) {
+      std::memcpy(numbers, from, bytes);
+      from += bytes;
+    });
+  }
+  return joined(prepared.plan, parts);
 }
 
 Difference compare(const Outcome& one, const Outcome& other) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "device/device.h"
 #include "mesh/distribution.h"
 #include "partition/plan.h"
 #include "support/case.h"
@@ -28,6 +29,8 @@ struct Outcome {
   std::vector<Tensors> watched;  // of each step
   /// What the ranks' collectives counted in all steps, of rank 0.
   comm::Counters counted;
+  /// Memory that the executor took of rank 0's GPU; 0 on the CPU.
+  std::int64_t gpu_bytes = 0;
 };
 
 /// A case made ready: its plan and the mesh that it is for.
@@ -38,8 +41,9 @@ struct Prepared {
 };
 
 /// Plans a text (Case::yaml or yaml_of_one_rank) for `ranks`. `watched`: names of nodes of the training graph
-/// ("dropout/dropout") whose values each step shall hand out.
-Prepared prepare(const Case& given, const std::string& yaml, int ranks, const std::vector<std::string>& watched = {});
+/// ("dropout/dropout") whose values each step shall hand out. For GPUs of the profile h100, or the CPU.
+Prepared prepare(const Case& given, const std::string& yaml, int ranks, const std::vector<std::string>& watched = {},
+                 device::DeviceKind kind = device::DeviceKind::kCpu);
 
 struct RunOptions {
   Tensors start;  // global values of variables, instead of their initialisers'
@@ -50,6 +54,9 @@ struct RunOptions {
 /// Trains `steps` steps on threads. Tensors are put together from the ranks' boxes; copies that differ in any bit are
 /// an Error.
 Outcome run(const Prepared& prepared, int steps, const RunOptions& options = {});
+
+/// The same by the ranks of a world, of which this is one, on its device. Collective; every rank gets all.
+Outcome run(const Prepared& prepared, int steps, comm::World& world, device::Device& device);
 
 /// The largest difference relative to the largest element of its tensor, and where it is.
 struct Difference {
