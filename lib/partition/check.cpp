@@ -31,6 +31,7 @@ class Checker {
     find_spans();
     walk();
     compare_spans();
+    look_at_products();
     return std::move(faults_);
   }
 
@@ -173,6 +174,19 @@ class Checker {
                                         value(owners[a]).name, value(owners[b]).name, std::max(x.begin, y.begin),
                                         std::min(x.end, y.end), to_string(x.pool)));
       }
+    }
+  }
+
+  /// What follows a sum is not the sum of what follows its parts.
+  void look_at_products() {
+    for (std::size_t p = 0; p < steps_.size(); ++p) {
+      const auto& i = *steps_[p].instruction;
+      const auto* k = std::get_if<KernelCall>(&i.what);
+      if (k == nullptr || k->kernel != "matmul" || value(k->outputs.at(0)).layout.partial.empty()) continue;
+      for (const auto& [name, attribute] : k->attributes.items())
+        if (name == "activation" || ((name == "bias" || name == "residual") && std::get<bool>(attribute)))
+          faults_.push_back(fmt::format("instruction {} ({}) has the {} of a partial product, {}", p, i.layer, name,
+                                        value(k->outputs[0]).name));
     }
   }
 
