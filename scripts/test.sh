@@ -28,8 +28,8 @@ stage_release() {
 
 # It needs the toolkit's headers, not a GPU.
 stage_emulated() {
-  local header targets=(trainer comm_nccl_test cuda_emulator_nccl_test cuda_emulator_test device_test launches_test
-    mesh_equality_mpi_test plan_mutations_test reference_test train_test)
+  local header targets=(trainer comm_nccl_test cuda_emulator_nccl_test cuda_emulator_test device_test
+    kernel_mutations_test launches_test mesh_equality_mpi_test plan_mutations_test reference_test train_test)
   for header in "${CUDA_HOME:-/usr/local/cuda}/include/cublasLt.h" /usr/include/cublasLt.h; do
     [ -f "$header" ] && break
   done
