@@ -321,6 +321,20 @@ TEST(LayerNorm, GradientsOfLongRowsFollowTheFormula) {
   }
 }
 
+TEST(LayerNorm, GradientsOfMoreColumnsThanAGridHasThreads) {
+  const std::int64_t cols = 131072 + 33;
+  const auto x = random({1, cols}, 4), dy = random({1, cols}, 5);
+  auto dgamma = reference::zeros({cols}), dbeta = reference::zeros({cols});
+  for (std::int64_t c = 0; c < cols; ++c) {
+    dgamma[c] = dy[c] * x[c];
+    dbeta[c] = dy[c];
+  }
+  expect_kernel({.name = "layer_norm_backward",
+                 .inputs = {dy, x, reference::zeros({1}), random({1}, 6, 1, 1)},
+                 .expected = {dgamma, dbeta},
+                 .attributes = {{"scale", false}, {"center", true}, {"needs", std::string("gb")}}});
+}
+
 TEST(LayerNorm, GradientsOfNoRowsAreZero) {
   const auto none = reference::zeros({0, 8});
   expect_kernel({.name = "layer_norm_backward",

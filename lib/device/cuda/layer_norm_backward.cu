@@ -272,8 +272,9 @@ std::unique_ptr<Kernel> make_backward(const KernelSpec& spec, Context& context, 
       with_backward<1>(rows.cols, run);
     }
     if (!backward.parameters()) return;
-    launch(args.stream, {2 * blocks_for(rows.cols, kColumnsOfBlock), kColumnsOfBlock * kRowsOfBlock}, add_partials,
-           partials, backward.dgamma < 0 ? nullptr : args.out(backward.dgamma),
+    const auto column_blocks = (rows.cols + kColumnsOfBlock - 1) / kColumnsOfBlock;  // each once: they do not stride
+    launch(args.stream, {2 * column_blocks, kColumnsOfBlock * kRowsOfBlock}, add_partials, partials,
+           backward.dgamma < 0 ? nullptr : args.out(backward.dgamma),
            backward.dbeta < 0 ? nullptr : args.out(backward.dbeta), blocks, rows.cols,
            backward.accumulate && args.micro_batch > 0);
   });
