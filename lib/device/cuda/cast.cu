@@ -63,8 +63,8 @@ struct alignas(sizeof(T) * kWidth) Pack {
 /// kAligned: both tensors are aligned to packs.
 template <typename To, typename From, bool kAligned>
 __global__ void __launch_bounds__(kThreads) cast(const From* __restrict__ x, To* __restrict__ y, std::int64_t n) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
-  for (auto at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth; at < n; at += stride) {
+  const auto stride = threads_of_grid() * kWidth;
+  for (auto at = thread_of_grid() * kWidth; at < n; at += stride) {
     if (kAligned && n - at >= kWidth) {
       const auto from = *reinterpret_cast<const Pack<From>*>(x + at);
       Pack<To> to;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "device/cuda/index.h"
 #include "device/elementwise_chain.h"
 
 namespace tessera::device::cuda {
@@ -36,6 +37,16 @@ struct ChainProgram {
   int step_count, input_count, result_count, slot_count;
   std::int64_t size;  // elements
 };
+
+/// The element of an input that belongs to the chain's element i. Index as in index.h.
+template <typename Index>
+constexpr std::int64_t element_of(const ChainProgram::Input& input, std::int64_t i) {
+  using Spread = ElementwiseChain::Spread;
+  if (input.spread == Spread::kFull) return i;
+  if (input.spread == Spread::kScalar) return 0;
+  const auto cell = cell_of<Index>(i, input.size);
+  return input.spread == Spread::kRows ? cell.column : cell.row;
+}
 
 /// Full inputs that are read twice are loaded once, and a value that a later step than the next reads is kept in a slot
 /// until then. Throws Error (internal) where the chain has more steps, inputs or outputs than a ChainProgram holds.

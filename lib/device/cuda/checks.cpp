@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "device/cuda/check.h"
 #include "device/cuda/context.h"
+#include "device/cuda/index.h"
 
 namespace tessera::device::cuda {
 namespace {
@@ -33,7 +34,7 @@ void Checks::look() {
     std::uint64_t find = 0;
     std::memcpy(&find, static_cast<const std::byte*>(host_.get()) + k * kWord, kWord);
     if (find == kNothing) continue;
-    throw Error(ExitCode::kData, sentences_[k](static_cast<std::int64_t>(find >> 32), static_cast<std::int32_t>(find)));
+    throw Error(ExitCode::kData, sentences_[k](index_of_find(find), value_of_find(find)));
   }
 }
 

@@ -12,17 +12,12 @@ using Spread = ElementwiseChain::Spread;
 constexpr int kWidth = 4;  // elements of a thread at a time
 constexpr int kMostSharedBytes = 48 << 10;
 
-/// Index is 32 bits wide where all elements can be counted so: a division costs a third.
 template <typename Index, bool kAligned>
 __device__ Four load(const ChainProgram::Input& input, const float* data, std::int64_t at, int count) {
   if (input.spread == Spread::kFull) return load_four<kAligned>(data, at, count);
   Four value{};
-  const auto size = static_cast<Index>(input.size);
-  for (int j = 0; j < kWidth; ++j) {
-    if (j >= count) continue;
-    const auto i = static_cast<Index>(at + j);
-    value.v[j] = data[input.spread == Spread::kScalar ? 0 : input.spread == Spread::kRows ? i % size : i / size];
-  }
+  for (int j = 0; j < kWidth; ++j)
+    if (j < count) value.v[j] = data[element_of<Index>(input, at + j)];
   return value;
 }
 
@@ -31,9 +26,8 @@ template <typename Index, bool kAligned>
 __global__ void __launch_bounds__(256)
     run_chain(const __grid_constant__ ChainProgram program, const __grid_constant__ ChainPointers pointers) {
   Four* kept = dynamic_shared<Four>() + threadIdx.x;
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
-  for (auto at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth; at < program.size;
-       at += stride) {
+  const auto stride = threads_of_grid() * kWidth;
+  for (auto at = thread_of_grid() * kWidth; at < program.size; at += stride) {
     const auto left = program.size - at;
     const int count = left < kWidth ? static_cast<int>(left) : kWidth;
     for (int k = 0; k < program.input_count; ++k)
@@ -86,7 +80,7 @@ void ChainLauncher::run(const void* const* inputs, void* const* outputs, cudaStr
   }
   const LaunchShape shape{blocks_for(program_.size, static_cast<std::int64_t>(threads_) * kWidth), threads_,
                           static_cast<std::size_t>(program_.slot_count * threads_) * sizeof(Four)};
-  const bool narrow = program_.size <= INT32_MAX;
+  const bool narrow = fits_32_bits(program_.size);
   const auto kernel = narrow    ? aligned ? run_chain<std::uint32_t, true> : run_chain<std::uint32_t, false>
                          : aligned ? run_chain<std::int64_t, true>
                                 : run_chain<std::int64_t, false>;

@@ -22,9 +22,10 @@ template <typename Index, int kWidth>
 __global__ void __launch_bounds__(kThreads) embedding(const float* table, const std::int32_t* ids, float* y,
                                                       std::int64_t count, TablePart part, std::uint64_t* wrong) {
   const auto chunks = part.cols / kWidth;
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (auto at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < count * chunks; at += stride) {
-    const std::int64_t k = static_cast<Index>(at) / static_cast<Index>(chunks), c = (at - k * chunks) * kWidth;
+  const auto stride = threads_of_grid();
+  for (auto at = thread_of_grid(); at < count * chunks; at += stride) {
+    const auto [k, chunk] = cell_of<Index>(at, chunks);
+    const auto c = chunk * kWidth;
     const auto id = ids[k];
     const auto row = id - part.start;
     float v[kWidth] = {};
@@ -167,8 +168,8 @@ struct Segments {
 };
 
 __global__ void __launch_bounds__(kThreads) find_segments(Keys keys, Segments segments) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (auto at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < keys.count; at += stride) {
+  const auto stride = threads_of_grid();
+  for (auto at = thread_of_grid(); at < keys.count; at += stride) {
     const auto i = static_cast<std::int32_t>(at);
     const auto row = keys(segments.order[i]);
     if (row == keys.rows) continue;
@@ -185,12 +186,12 @@ template <int kWidth>
 __global__ void __launch_bounds__(kThreads) add_pieces(Keys keys, Segments segments, const float* dy, float* dtable,
                                                        float* pieces, std::int64_t cols, int lanes, bool add) {
   const auto column_teams = (cols + lanes * kWidth - 1) / (lanes * kWidth);
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x / lanes;
+  const auto stride = threads_of_grid() / lanes;
   const auto places = keys.count + (add ? 0 : keys.rows);
-  auto item = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / lanes;
+  auto item = thread_of_grid() / lanes;
   for (; item < places * column_teams; item += stride) {
-    const auto at = item / column_teams;
-    const auto c = (item - at * column_teams) * lanes * kWidth + threadIdx.x % static_cast<unsigned>(lanes) * kWidth;
+    const auto [at, team] = cell_of<std::int64_t>(item, column_teams);
+    const auto c = (team * lanes + threadIdx.x % static_cast<unsigned>(lanes)) * kWidth;
     if (c >= cols) continue;
     if (at >= keys.count) {
       const float zeros[kWidth] = {};
@@ -203,7 +204,7 @@ __global__ void __launch_bounds__(kThreads) add_pieces(Keys keys, Segments segme
     if (row == keys.rows) continue;
     const auto offset = i - segments.first[row];
     if (offset % kPiece != 0) continue;
-    auto* to = offset == 0 ? dtable + row * cols + c : pieces + i / kPiece * cols + c;
+    auto* to = offset == 0 ? dtable + row * cols + c : pieces + piece_at(i, cols) + c;
     float sum[kWidth] = {};
     if (offset == 0 && add) read_neighbours<kWidth>(to, sum);
     const auto end = min(i + kPiece, segments.last[row]);
@@ -221,15 +222,15 @@ __global__ void __launch_bounds__(kThreads) add_pieces(Keys keys, Segments segme
 /// The later pieces of long segments, in order: a warp for each.
 __global__ void __launch_bounds__(kThreads)
     join_pieces(Keys keys, Segments segments, float* dtable, const float* pieces, std::int64_t cols) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32;
-  auto item = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  const auto stride = threads_of_grid() / 32;
+  auto item = thread_of_grid() / 32;
   for (; item < keys.count; item += stride) {
     const auto i = static_cast<std::int32_t>(item);
     const auto row = keys(segments.order[i]);
     if (row == keys.rows || i - segments.first[row] != kPiece) continue;
     for (std::int64_t c = threadIdx.x % 32; c < cols; c += 32) {
       auto sum = dtable[row * cols + c];
-      for (auto k = i; k < segments.last[row]; k += kPiece) sum += pieces[k / kPiece * cols + c];
+      for (auto k = i; k < segments.last[row]; k += kPiece) sum += pieces[piece_at(k, cols) + c];
       dtable[row * cols + c] = sum;
     }
   }
@@ -253,7 +254,7 @@ std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec, Context& context,
   return kernel_of(context, stream, [=](const Args& args) {
     const bool is_wide = wide(part, args.in(0), args.out(0));
     const auto elements = lookups.count * part.cols;
-    const bool narrow = elements <= INT32_MAX;
+    const bool narrow = fits_32_bits(elements);
     const auto kernel = narrow    ? is_wide ? embedding<std::uint32_t, 4> : embedding<std::uint32_t, 1>
                            : is_wide ? embedding<std::int64_t, 4>
                                   : embedding<std::int64_t, 1>;

@@ -14,8 +14,8 @@ inline constexpr int kFlatThreads = 256;
 /// f(first element, their number) for all elements of n, four by four.
 template <typename F>
 __device__ void each_four(std::int64_t n, const F& f) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * 4;
-  for (auto at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 4; at < n; at += stride)
+  const auto stride = threads_of_grid() * 4;
+  for (auto at = thread_of_grid() * 4; at < n; at += stride)
     f(at, n - at < 4 ? static_cast<int>(n - at) : 4);
 }
 

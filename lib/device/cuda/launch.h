@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/cuda/check.h"
+#include "device/cuda/index.h"
 
 namespace tessera::device::cuda {
 
@@ -27,6 +28,10 @@ void launch(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(P...),
   config.stream = stream;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...), "cudaLaunchKernelEx");
 }
+
+/// The thread's number among those of the grid, and theirs.
+inline __device__ std::int64_t thread_of_grid() { return thread_of_grid(blockIdx.x, blockDim.x, threadIdx.x); }
+inline __device__ std::int64_t threads_of_grid() { return threads_of_grid(gridDim.x, blockDim.x); }
 
 /// Blocks of a kernel whose threads stride over the grid, `per_block` elements at a time. Of the shape alone, never of
 /// the card, so that sums are made in the same order everywhere.

@@ -11,8 +11,8 @@ constexpr int kThreads = 256;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) fill(T* data, std::int64_t n, T value) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) data[i] = value;
+  const auto stride = threads_of_grid();
+  for (auto i = thread_of_grid(); i < n; i += stride) data[i] = value;
 }
 
 template <typename T>
@@ -43,37 +43,20 @@ std::int64_t product(const Shape& shape, std::int64_t first, std::size_t last) {
   return elements(Shape(shape.begin() + first, shape.begin() + static_cast<std::ptrdiff_t>(last)));
 }
 
-/// Neighbouring threads write neighbouring units. Index is 32 bits wide where all units can be counted so.
+/// Neighbouring threads write neighbouring units.
 template <typename Unit, typename Index, bool kBounded>
 __global__ void __launch_bounds__(kThreads)
     copy_strided(const __grid_constant__ StridedCopy copy, const Unit* __restrict__ x, Unit* __restrict__ y) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (auto at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < copy.count; at += stride) {
-    auto rest = static_cast<Index>(at);
-    auto from = copy.x_start, to = copy.y_start;
-    bool inside = true;
-    for (int d = copy.dim_count - 1; d >= 0; --d) {
-      const auto& dim = copy.dims[d];
-      auto i = rest;
-      if (d > 0) {
-        if constexpr (sizeof(Index) == 4) {
-          rest = (__umulhi(i, dim.magic) + i) >> dim.shift;
-        } else {
-          rest = i / dim.size;
-        }
-        i -= rest * static_cast<Index>(dim.size);
-      }
-      from += i * dim.x_stride;
-      to += i * dim.y_stride;
-      if (kBounded) inside &= i >= dim.low && i < dim.high;
-    }
+  const auto stride = threads_of_grid();
+  for (auto at = thread_of_grid(); at < copy.count; at += stride) {
+    const auto [from, to, inside] = units_of<Index, kBounded>(copy, at);
     y[to] = inside ? x[from] : Unit{};
   }
 }
 
 template <typename Unit>
 void launch_copy(const StridedCopy& copy, const void* x, void* y, cudaStream_t stream) {
-  const bool narrow = copy.count <= INT32_MAX;
+  const bool narrow = fits_32_bits(copy.count);
   const auto kernel =
       narrow         ? copy.bounded ? copy_strided<Unit, std::uint32_t, true> : copy_strided<Unit, std::uint32_t, false>
               : copy.bounded ? copy_strided<Unit, std::int64_t, true>

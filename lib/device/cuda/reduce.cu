@@ -3,35 +3,11 @@
 #include "device/cuda/flat.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/rows.h"
+#include "device/cuda/sum_index.h"
 #include "device/cuda/sums.h"
 
 namespace tessera::device::cuda {
 namespace {
-
-/// A Walk as a kernel takes it. Its index has 32 bits: a division of 64 bits is a call.
-struct Offsets {
-  static constexpr int kMost = 8;
-  int dims = 0;
-  std::uint32_t sizes[kMost] = {};
-  std::int64_t strides[kMost] = {};
-
-  Offsets(const KernelSpec& spec, const Walk& walk) : dims(static_cast<int>(walk.sizes.size())) {
-    require(spec, dims <= kMost, "it alternates too often between dimensions that stay and that are summed");
-    require(spec, walk.count() <= INT32_MAX, "there are too many rows");
-    for (int d = 0; d < dims; ++d) {
-      sizes[d] = static_cast<std::uint32_t>(walk.sizes[static_cast<std::size_t>(d)]);
-      strides[d] = walk.strides[static_cast<std::size_t>(d)];
-    }
-  }
-  /// Of one dimension.
-  explicit Offsets(std::int64_t stride) : dims(1) { strides[0] = stride; }
-
-  __device__ std::int64_t operator()(std::uint32_t index) const {
-    std::int64_t sum = 0;
-    for (int d = dims - 1; d > 0; index /= sizes[d--]) sum += index % sizes[d] * strides[d];
-    return dims == 0 ? 0 : sum + index * strides[0];
-  }
-};
 
 struct Target {
   float* y;
@@ -44,27 +20,16 @@ struct Target {
   }
 };
 
-// The last dimension is summed.
-
-/// An element of y is a sum over n contiguous elements in each of some rows.
-struct RowSums {
-  Offsets kept, summed;
-  std::int64_t results, rows, n;
-  SumCut cut;  // of rows * n elements
-};
-
 /// kRows: there is more than one row.
 template <class Layout, bool kRows>
 __global__ void __launch_bounds__(Layout::kThreads)
     sum_rows(const float* x, const __grid_constant__ RowSums sums, double* sums_of_parts, Target target) {
   constexpr std::int64_t kStep = Layout::kLanes * Layout::kWidth,
                          kRun = 64 * kStep;  // elements that are added in float
-  const auto parts = static_cast<std::uint32_t>(sums.cut.parts), n = static_cast<std::uint32_t>(sums.n);
   const auto first = static_cast<std::int64_t>(threadIdx.x % Layout::kLanes) * Layout::kWidth;
-  each_row<Layout>(sums.results * parts, [&](std::int64_t task, bool there) {
-    const auto k = parts == 1 ? static_cast<std::uint32_t>(task) : static_cast<std::uint32_t>(task) / parts;
-    const auto begin = (task - static_cast<std::int64_t>(k) * parts) * sums.cut.length;
-    const auto end = there ? min(sums.rows * sums.n, begin + sums.cut.length) : begin;
+  each_row<Layout>(sums.results * sums.cut.parts, [&](std::int64_t task, bool there) {
+    const auto [k, terms] = sums.task(task);
+    const auto begin = terms.begin, end = there ? terms.end : begin;
     const float* from = x + sums.kept(k);
     double sum = 0;
     for (auto run = begin; run < end; run += kRun) {
@@ -72,11 +37,7 @@ __global__ void __launch_bounds__(Layout::kThreads)
       const auto stop = min(end, run + kRun);
 #pragma unroll 4
       for (auto i = run + first; i < stop; i += kStep) {
-        const float* p = from + i;
-        if constexpr (kRows) {
-          const auto row = static_cast<std::uint32_t>(i) / n;
-          p = from + sums.summed(row) + (static_cast<std::uint32_t>(i) - row * n);
-        }
+        const float* p = from + (kRows ? sums.offset(i) : i);
         if constexpr (Layout::kWidth == 4) {
           const float4 four = *reinterpret_cast<const float4*>(p);
           of_run += (four.x + four.y) + (four.z + four.w);
@@ -88,7 +49,7 @@ __global__ void __launch_bounds__(Layout::kThreads)
     }
     sum = team_sum<Layout::kLanes>(sum);
     if (!leads<Layout>(there)) return;
-    if (parts > 1) {
+    if (sums.cut.parts > 1) {
       sums_of_parts[task] = sum;
     } else {
       target.store(k, sum);
@@ -107,15 +68,6 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// The last dimension stays.
-
-/// An element of y is a sum over some rows, in its column.
-struct ColumnSums {
-  Offsets kept, summed;
-  std::int64_t results, rows, cols;
-  SumCut cut;  // of the rows
-};
-
 /// A block adds kLanes * kWidth columns of one part of the rows.
 template <int kLanes, int kWidth, class Sum>
 __global__ void __launch_bounds__(kSumThreads)
@@ -123,18 +75,15 @@ __global__ void __launch_bounds__(kSumThreads)
   constexpr int kRows = kSumThreads / kLanes;
   __shared__ Sum of_rows[kRows][kLanes * kWidth];
   const int lane = static_cast<int>(threadIdx.x) % kLanes, row = static_cast<int>(threadIdx.x) / kLanes;
-  const auto tiles = static_cast<std::uint32_t>((sums.cols + kLanes * kWidth - 1) / (kLanes * kWidth));
-  const auto parts = static_cast<std::uint32_t>(sums.cut.parts);
-  for (auto task = static_cast<std::int64_t>(blockIdx.x); task < sums.results * parts * tiles; task += gridDim.x) {
-    const auto part = static_cast<std::uint32_t>(task) / tiles, k = part / parts;
-    const auto tile = static_cast<std::int64_t>(static_cast<std::uint32_t>(task) - part * tiles) * (kLanes * kWidth);
+  const auto tasks = sums.results * sums.cut.parts * sums.tiles(kLanes * kWidth);
+  for (auto number = static_cast<std::int64_t>(blockIdx.x); number < tasks; number += gridDim.x) {
+    const auto [k, part, tile, rows] = sums.task(number, kLanes * kWidth);
     const auto c = tile + lane * kWidth;
-    const auto begin = (part - k * parts) * sums.cut.length, end = min(sums.rows, begin + sums.cut.length);
     const float* from = x + sums.kept(k) + c;
     Sum sum[kWidth] = {};
     if (c < sums.cols) {
 #pragma unroll 4
-      for (auto r = begin + row; r < end; r += kRows) {
+      for (auto r = rows.begin + row; r < rows.end; r += kRows) {
         const float* p = from + sums.summed(static_cast<std::uint32_t>(r));
         if constexpr (kWidth == 4) {
           const float4 four = *reinterpret_cast<const float4*>(p);
@@ -162,9 +111,8 @@ __global__ void __launch_bounds__(kSumThreads)
 
 template <int kLanes, int kWidth, class Sum>
 void launch_columns(cudaStream_t stream, const float* x, const ColumnSums& sums, float* memory, const Target& target) {
-  const auto tiles = (sums.cols + kLanes * kWidth - 1) / (kLanes * kWidth);
-  launch(stream, {blocks_for(sums.results * sums.cut.parts * tiles, 1), kSumThreads}, sum_columns<kLanes, kWidth, Sum>,
-         x, sums, memory, target);
+  const auto tasks = sums.results * sums.cut.parts * sums.tiles(kLanes * kWidth);
+  launch(stream, {blocks_for(tasks, 1), kSumThreads}, sum_columns<kLanes, kWidth, Sum>, x, sums, memory, target);
 }
 
 // Nothing is summed.
@@ -251,8 +199,8 @@ __global__ void __launch_bounds__(kFlatThreads) add_terms(const __grid_constant_
   struct alignas(16) Pack {
     T v[kWidth];
   };
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kWidth;
-  for (auto at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth; at < n; at += stride) {
+  const auto stride = threads_of_grid() * kWidth;
+  for (auto at = thread_of_grid() * kWidth; at < n; at += stride) {
     Pack sum{};
     if (kAligned && n - at >= kWidth) {
       sum = *reinterpret_cast<const Pack*>(static_cast<const T*>(terms.x[0]) + at);

@@ -20,6 +20,11 @@ std::int64_t layer_norm_blocks(const Rows& rows);
 /// contributions to a row of the table are added in pieces of kPiece.
 inline constexpr int kSortBins = 256, kSortTile = 2048, kMostSorted = 1 << 30, kPiece = 128;
 
+/// Where the piece lies whose first position has this place in their order, in elements of EmbeddingScratch::pieces.
+constexpr std::int64_t piece_at(std::int32_t place, std::int64_t cols) {
+  return static_cast<std::int64_t>(place / kPiece) * cols;
+}
+
 /// Working memory of embedding_backward: bytes from its begin.
 struct EmbeddingScratch {
   std::int64_t tiles;             // of the sort

@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(Layout::kThreads)
 __global__ void __launch_bounds__(kThreads)
     sparse_crossentropy_finish(const float* m, const float2* sp, const std::int32_t* labels, float* l, float* lse,
                                std::int64_t rows, IgnoredClass ignored) {
-  const auto stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (auto r = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; r < rows; r += stride) {
+  const auto stride = threads_of_grid();
+  for (auto r = thread_of_grid(); r < rows; r += stride) {
     const float2 parts = sp[r];
     const double sum = static_cast<double>(m[r]) + logf(parts.x);
     l[r] = ignored.is(labels[r]) ? 0.0F : static_cast<float>(sum - static_cast<double>(parts.y));

@@ -29,6 +29,33 @@ struct StridedCopy {
   bool bounded;  // some elements are zeros
 };
 
+/// The units of x and y of a step of the walk, and whether y gets x's and not zeros. Index as in index.h.
+struct CopyUnits {
+  std::int64_t from, to;
+  bool inside;
+};
+template <typename Index, bool kBounded>
+constexpr CopyUnits units_of(const StridedCopy& copy, std::int64_t at) {
+  CopyUnits units{copy.x_start, copy.y_start, true};
+  auto rest = static_cast<Index>(at);
+  for (int d = copy.dim_count - 1; d >= 0; --d) {
+    const auto& dim = copy.dims[d];
+    auto i = rest;
+    if (d > 0) {
+      if constexpr (sizeof(Index) == 4) {
+        rest = (static_cast<std::uint32_t>(std::uint64_t{i} * dim.magic >> 32) + i) >> dim.shift;
+      } else {
+        rest = i / dim.size;
+      }
+      i -= rest * static_cast<Index>(dim.size);
+    }
+    units.from += i * dim.x_stride;
+    units.to += i * dim.y_stride;
+    if (kBounded) units.inside &= i >= dim.low && i < dim.high;
+  }
+  return units;
+}
+
 /// `start`s and strides are in elements of `size` bytes; units have at most `widest` bytes. Joins dimensions that
 /// follow each other in both tensors. Throws Error (internal) if more than kMostDims are left.
 StridedCopy plan_copy(std::vector<CopyDim> dims, std::int64_t x_start, std::int64_t y_start, std::int64_t size,

@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(kSumThreads) sum_at_once(Term term, Store stor
 template <class Term>
 __global__ void __launch_bounds__(kSumThreads)
     sum_of_part(Term term, std::int64_t length, typename Term::Sum* sums_of_parts) {
-  const auto begin = blockIdx.x * length, end = begin + length, count = term.count();
-  const auto sum = block_sum(term, begin, end < count ? end : count);
+  const auto [begin, end] = part_of(blockIdx.x, length, term.count());
+  const auto sum = block_sum(term, begin, end);
   if (threadIdx.x == 0) sums_of_parts[blockIdx.x] = sum;
 }
 

@@ -63,9 +63,8 @@ struct StoreWeighted {
 __global__ void __launch_bounds__(kFlatThreads)
     weighted_slope(const __grid_constant__ Weights w, const float* d, float* dl, std::int64_t n) {
   const double slope = once_a_block([&] { return *d * w.factor(); });
-  const auto real = w.real(), stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
-    dl[i] = i < real ? static_cast<float>(slope * w.weight(i)) : 0.0F;
+  const auto real = w.real(), stride = threads_of_grid();
+  for (auto i = thread_of_grid(); i < n; i += stride) dl[i] = i < real ? static_cast<float>(slope * w.weight(i)) : 0.0F;
 }
 
 /// The real rows of a tensor, element by element.
