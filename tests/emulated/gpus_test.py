@@ -3,6 +3,7 @@ the cards leave open changes a bit of the result."""
 
 import json
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -110,6 +111,27 @@ class Gpus(launch.Case):
         self.refused(result, INTERNAL, "rank 1 on ", "in the CUDA graph of the step", "illegal")
         result = self.train(2, {"TESSERA_EMULATED_FAIL": "hang:200@1"}, words=(*words, "--timeout", "5"))
         self.refused(result, PEER_LOST, "step ", "the CUDA graph of the step")
+
+    def test_a_run_goes_on_with_the_same_bits_and_on_the_cpu_up_to_rounding(self):
+        def losses():
+            return [e["loss"] for e in self.events("small", "step")]
+
+        weights = self.folder / "runs" / "small" / "final.safetensors"
+        self.assertEqual(self.train(2).code, 0)
+        expected, bits = losses(), weights.read_bytes()
+        saving = "--set", "checkpoint={every_steps: 3}", "--set", "fit.epochs=1"
+        for device in ("cuda", "cpu"):
+            self.assertEqual(self.train(2, words=("--resume", "never", *saving)).code, 0)
+            newest = max((self.folder / "runs" / "small" / "checkpoints").iterdir())
+            self.assertEqual(newest.name, "step_000000004")
+            shutil.rmtree(newest)  # go on inside the epoch
+            result = self.train(2 if device == "cuda" else 1, device=device)
+            self.assertEqual(result.code, 0, str(result))
+            self.assertIn("resumes after step 3,", result.stderr)
+            if device == "cuda":
+                self.assertEqual((losses(), weights.read_bytes()), (expected, bits))
+            for one, other in zip(losses(), expected, strict=True):
+                self.assertAlmostEqual(one, other, delta=1e-4)
 
     def test_products_in_tensorfloat32_are_asked_for(self):
         self.assertEqual(self.train(1, words=("--set", "matmul_precision=tensorfloat32")).code, 0)
