@@ -152,7 +152,7 @@ struct Part {
 /// What the device can still hand out, where it is a GPU.
 std::int64_t free_bytes(const device::Device& device) {
   if (device.kind() != device::DeviceKind::kCuda) return 0;
-  return device::cuda_backend().free_bytes(std::stoi(device.name().substr(std::string("cuda:").size())));
+  return device::cuda_backend().memory(std::stoi(device.name().substr(std::string("cuda:").size()))).free_bytes;
 }
 
 Part train(const Prepared& prepared, int steps, comm::World& world, device::Device& device, const Tensors& start) {
