@@ -5,6 +5,7 @@
 #include <iostream>
 #include <sys/file.h>
 
+#include "checkpoint/folders.h"
 #include "job.h"
 #include "report/jsonl.h"
 #include "report/observers.h"
@@ -43,9 +44,7 @@ void begin_folder(const std::filesystem::path& folder, const train::Session& ses
   if (error) fail(ExitCode::kData, "can't create {}: {}", folder.string(), error.message());
   lock_folder(folder);
   std::vector<std::string> replaced{"final.safetensors", "final.safetensors.partial", "predict"};
-  const auto checkpoints = std::filesystem::absolute(folder / "checkpoints").lexically_normal().string() + "/";
-  if (found == nullptr && !session.spec().model.load_weights.starts_with(checkpoints))
-    replaced.emplace_back("checkpoints");
+  if (found == nullptr) replaced.emplace_back("checkpoints");
   for (const auto& former : replaced) {
     if (std::filesystem::equivalent(folder / former, session.spec().model.load_weights, error)) continue;
     std::filesystem::remove_all(folder / former, error);
@@ -53,6 +52,22 @@ void begin_folder(const std::filesystem::path& folder, const train::Session& ses
   }
   write_text(folder / "config.resolved.yaml", session.spec().resolved);
   write_text(folder / "plan.json", report::plan_json(session.plan()));
+}
+
+/// A run that begins replaces the checkpoints of its folder.
+void require_foreign_weights(const config::Spec& spec, const std::string& parent) {
+  const auto own = std::filesystem::absolute(parent).lexically_normal().string() + "/";
+  if (spec.model.load_weights.starts_with(own))
+    fail_at(spec.model.load_weights_pos, ExitCode::kConfig,
+            "{} lies among this run's own checkpoints, which a run that begins anew replaces; give it another `name`",
+            spec.model.load_weights);
+}
+
+/// Whether a checkpoint is one of this run's folder, as rank 0 sees it. Collective.
+bool is_in(const std::string& parent, const std::string& folder, comm::World& world) {
+  std::error_code error;
+  const auto above = std::filesystem::weakly_canonical(folder, error).parent_path();
+  return world.broadcast(std::filesystem::equivalent(above, parent, error) ? "1" : "0", 0) == "1";
 }
 
 }  // namespace
@@ -63,41 +78,54 @@ ExitCode train(const Options& options, comm::World& world) {
     fail_at(spec.pos, ExitCode::kConfig, "there is no `compile:`; say with which optimizer and loss to train");
   train::SignalFlag signal;
   const std::filesystem::path folder = run_folder(spec);
-  const auto checkpoints_folder = (folder / "checkpoints").string();
-  const auto found = train::find_checkpoint(world, checkpoints_folder, options.resume);
+  const auto parent = (folder / "checkpoints").string();
+  const auto found = train::find_checkpoint(world, parent, options.resume);
+  if (!found) require_foreign_weights(spec, parent);
   auto wanted = session_options(options, train::training_programs(spec));
   if (found) wanted.tuning = found->manifest.tuning;
   train::Session session(spec, world, wanted);
   print_warnings(world, session.warnings());
 
   train::Training training(session);
-  const auto order = train::data_order(spec, training.samples());
-  checkpoint::Position position;
+  train::CheckpointOptions saving{
+      .parent = parent, .version = TESSERA_VERSION, .order = train::data_order(spec, training.samples())};
   std::vector<std::string> warnings;
   if (found) {
     warnings = found->skipped;
-    position = train::restore(session, *found, order, warnings);
+    const auto position = train::restore(session, *found, saving.order, warnings);
     training.start_at(position);
+    saving.first_step = position.steps;
+    saving.first_is_saved = position == found->manifest.position && is_in(parent, found->folder, world);
   }
   report::Observers observers;
   train::agree(world, [&] {
     if (world.rank() != 0) return;
     begin_folder(folder, session, found ? &*found : nullptr);
     const auto events = (folder / "metrics.jsonl").string();
-    if (position.steps > 0) report::cut_after_step(events, position.steps, position.step_in_epoch == 0);
-    observers.add(std::make_unique<report::JsonlWriter>(events, position.steps > 0));
+    if (saving.first_is_saved)
+      report::cut_after_step(events, saving.first_step, found->manifest.position.step_in_epoch == 0);
+    observers.add(std::make_unique<report::JsonlWriter>(events, saving.first_is_saved));
     observers.add(std::make_unique<report::Progress>(stderr));
+    if (saving.first_step > 0)
+      std::cerr << fmt::format("resumes after step {}, from {}\n", saving.first_step, found->folder);
+    for (const auto& warning : warnings) observers.warning(warning);
   });
-  if (found && position.steps > 0 && world.rank() == 0)
-    std::cerr << fmt::format("resumes after step {}, from {}\n", position.steps, found->folder);
-  for (const auto& warning : warnings) observers.warning(warning);
-  train::Checkpoints checkpoints(session, observers, {checkpoints_folder, TESSERA_VERSION, order});
+  train::Checkpoints checkpoints(session, observers, saving);
   const auto result = training.run(observers, &checkpoints, [&] { return signal.raised(); });
   if (options.profile && world.rank() == 0)
     report::write_profile(std::cout, session.executor().times(), session.hardware());
-  if (result.interrupted) return ExitCode::kRequeue;
-  train::save_weights(world, session.executor(), (folder / "final.safetensors").string());
-  return ExitCode::kDone;
+  if (!result.interrupted) {
+    train::save_weights(world, session.executor(), (folder / "final.safetensors").string());
+    // What a signal alone has asked for is of no more use.
+    train::agree(world, [&] {
+      if (world.rank() == 0 && !spec.checkpoint.present) checkpoint::remove_oldest(parent, 0);
+      std::error_code error;
+      if (world.rank() == 0) std::filesystem::remove(parent, error);  // if it is empty
+    });
+  }
+  if (!result.save_failure.empty())
+    fail(ExitCode::kCheckpoint, "the last checkpoint was NOT saved: {}", result.save_failure);
+  return result.interrupted ? ExitCode::kRequeue : ExitCode::kDone;
 }
 
 }  // namespace tessera::trainer

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <filesystem>
 
-#include "checkpoint/checksum.h"
 #include "checkpoint/file.h"
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace tessera::checkpoint {
@@ -76,6 +76,17 @@ void remove_unfinished(const std::string& parent) {
   }
 }
 
+std::vector<std::string> set_aside_later(const std::string& parent, std::int64_t step) {
+  std::vector<std::string> aside;
+  for (const auto& folder : finished_folders(parent)) {
+    if (folder.step <= step) continue;
+    aside.push_back(folder.path + ".aside");
+    remove_folder(aside.back());
+    rename_durably(folder.path, aside.back());
+  }
+  return aside;
+}
+
 // Without its DONE first: what is half removed is no checkpoint.
 void remove_oldest(const std::string& parent, std::int64_t keep) {
   const auto folders = finished_folders(parent);
@@ -114,20 +125,34 @@ void finish_folder(const std::string& parent, const Manifest& manifest, const st
   write_text_file(partial + "/manifest.json", json);
   Contents(partial).require(manifest);
   sync_folder(partial);
-  remove_folder(folder);  // of an earlier run that stopped between the name and DONE
+  remove_folder(folder);  // the same step, saved before
   rename_durably(partial, folder);
   write_text_file(folder + "/DONE", checksum_of(json));
   sync_folder(folder);
+  const auto run = fs::path(parent).parent_path().string();  // of whose folders the first save makes one
+  sync_folder(run.empty() ? "." : run);
 }
 
-Manifest read_manifest(const std::string& folder) {
+std::string read_manifest_text(const std::string& folder) {
   const auto done = folder + "/DONE", path = folder + "/manifest.json";
   std::error_code error;
   if (!fs::exists(done, error)) fail(ExitCode::kCheckpoint, "{}: is no finished checkpoint: it has no DONE", folder);
-  const auto text = read_text_file(path);
+  auto text = read_text_file(path);
   if (read_text_file(done) != checksum_of(text))
     fail(ExitCode::kCheckpoint, "{}: is not what DONE beside it says; it is damaged", path);
-  return parse_manifest(text, path);
+  return text;
+}
+
+Manifest read_manifest(const std::string& folder) {
+  return parse_manifest(read_manifest_text(folder), folder + "/manifest.json");
+}
+
+std::int64_t free_space(const std::string& path) {
+  std::error_code error;
+  auto folder = fs::absolute(path, error);
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  const auto space = fs::space(folder, error);
+  return error ? -1 : static_cast<std::int64_t>(space.available);
 }
 
 }  // namespace tessera::checkpoint

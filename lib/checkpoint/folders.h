@@ -26,6 +26,10 @@ std::vector<Folder> finished_folders(const std::string& parent);
 /// Removes what a save that never ended has left.
 void remove_unfinished(const std::string& parent);
 
+/// Renames finished ones of later steps than `step` to step_N.aside: a run that goes on from there must not take them
+/// for its own. Returns the new paths.
+std::vector<std::string> set_aside_later(const std::string& parent, std::int64_t step);
+
 /// Removes the oldest of the finished ones until `keep` are left.
 void remove_oldest(const std::string& parent, std::int64_t keep);
 
@@ -51,7 +55,11 @@ class Contents {
 void finish_folder(const std::string& parent, const Manifest& manifest, const std::vector<std::string>& index_names,
                    const std::vector<std::string>& indices);
 
-/// The manifest of a folder with a DONE that agrees with it. Error (checkpoint) for anything else.
+/// The text of the manifest of a folder with a DONE that agrees with it. Error (checkpoint) for anything else.
+std::string read_manifest_text(const std::string& folder);
 Manifest read_manifest(const std::string& folder);
+
+/// Bytes that are free where a path lies, or will lie; -1: unknown.
+std::int64_t free_space(const std::string& path);
 
 }  // namespace tessera::checkpoint

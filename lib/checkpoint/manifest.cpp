@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/checksum.h"
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace tessera::checkpoint {
@@ -81,7 +81,7 @@ std::string to_json(const Manifest& manifest) {
             {"tensors", Json::object()}};
   for (const auto& [name, tensor] : manifest.tensors)
     json["tensors"][name] = {{"form", tensor.form}, {"checksum", checksum_text(tensor.checksum)}};
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // names may be any bytes
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {

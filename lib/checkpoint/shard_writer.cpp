@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <thread>
 
-#include "checkpoint/checksum.h"
 #include "core/box_runs.h"
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace tessera::checkpoint {
 
-ShardWriter::ShardWriter(std::string folder, const std::vector<ShardFile>& files, bool is_first, double bytes_per_s)
-    : folder_(std::move(folder)), bytes_per_s_(bytes_per_s) {
+ShardWriter::ShardWriter(std::string folder, const std::vector<ShardFile>& files, bool is_first, double bytes_per_s,
+                         const std::atomic<bool>* hurry)
+    : folder_(std::move(folder)), bytes_per_s_(bytes_per_s), hurry_(hurry) {
   for (const auto& file : files) {
     const auto index = names_.size();
     names_.push_back(file.name);
@@ -66,7 +67,9 @@ void ShardWriter::wait_for_turn(std::int64_t bytes) {
   if (bytes_per_s_ <= 0) return;
   const auto due = start_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                 std::chrono::duration<double>(static_cast<double>(written_) / bytes_per_s_));
-  std::this_thread::sleep_until(due);
+  constexpr auto kNap = std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < due && (hurry_ == nullptr || !hurry_->load(std::memory_order_relaxed)))
+    std::this_thread::sleep_until(std::min(due, std::chrono::steady_clock::now() + kNap));
   written_ += bytes;
 }
 

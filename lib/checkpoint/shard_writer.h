@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -18,8 +19,9 @@ namespace tessera::checkpoint {
 /// Errors are Error (checkpoint) with the path and the system's words; a full disk among them.
 class ShardWriter {
  public:
-  /// `bytes_per_s`: writes no faster; 0: as fast as it goes.
-  ShardWriter(std::string folder, const std::vector<ShardFile>& files, bool is_first, double bytes_per_s = 0);
+  /// `bytes_per_s`: writes no faster; 0: as fast as it goes. `hurry`: once it is true, the limit holds no longer.
+  ShardWriter(std::string folder, const std::vector<ShardFile>& files, bool is_first, double bytes_per_s = 0,
+              const std::atomic<bool>* hurry = nullptr);
 
   /// Elements [first, first + count) of a box of a tensor, row-major, contiguous in memory.
   void write(const std::string& name, const Box& box, std::int64_t first, std::int64_t count, const void* elements);
@@ -45,6 +47,7 @@ class ShardWriter {
   std::map<std::string, Place> places_;
   std::map<std::string, std::uint64_t> checksums_;
   double bytes_per_s_;
+  const std::atomic<bool>* hurry_;
   std::int64_t written_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

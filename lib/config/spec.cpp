@@ -277,6 +277,10 @@ Spec parse_spec(const std::string& text, const std::string& file, const std::vec
   spec.model = std::move(model.spec);
   spec.distribution = std::move(distribution.spec);
   spec.fit = fit.spec;
+  if (spec.fit.skip_non_finite > 0 && spec.distribution.micro_batches > 1)
+    fail_at(spec.fit.pos, ExitCode::kConfig,
+            "fit.skip_non_finite does not go with distribution.micro_batches > 1: their gradients are summed together "
+            "with the update");
 
   Node resolved;
   add_entry(resolved, "version", int_node(1));

@@ -73,8 +73,9 @@ void fuse_norm(Program& program, Section& section) {
     gone[i] = true;
     updates.erase(found);
   }
+  if (sums.empty()) return;
   Split split(program, fused, gone, sums);
-  if (sums.empty() || !split.independent) return;
+  if (!split.independent) return;
   section.instructions = std::move(split.rest);
   std::move(split.followers.begin(), split.followers.end(), std::back_inserter(section.instructions));
 }

@@ -166,10 +166,14 @@ void cut_after_step(const std::string& file, std::int64_t step, bool epoch_ended
   while (std::getline(in, line) && !in.eof()) {  // a last line without its end is no event
     at += line.size() + 1;
     const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto kind = event.is_object() ? event.value("event", "") : "";
-    if (kind == "step" && event.value("step", std::int64_t{0}) > step) break;
+    const bool known = event.is_object() && event.contains("event") && event["event"].is_string();
+    const auto kind = known ? event["event"].get<std::string>() : "";
+    const auto number = kind == "step" && event.contains("step") && event["step"].is_number_integer()
+                            ? event["step"].get<std::int64_t>()
+                            : 0;
+    if (number > step) break;
     if (found && (kind == "end" || !epoch_ended)) break;
-    found = found || (kind == "step" && event.value("step", std::int64_t{0}) == step);
+    found = found || number == step;
     end = at;
   }
   std::error_code error;

@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "core/checksum.h"
 #include "partition/plan.h"
 #include "runtime/finite.h"
 #include "runtime/image.h"
@@ -27,18 +28,6 @@ constexpr int kComm = static_cast<int>(Stream::kComm);
 // A recording does not tell how far it has come.
 constexpr std::string_view kWholeStep = "the CUDA graph of the step (without cuda_graphs a message names the layer)";
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements or bytes that pass through host memory at a time
-
-std::uint64_t checksum(std::uint64_t hash, const std::byte* bytes, std::int64_t count) {
-  std::int64_t at = 0;
-  for (; at + 8 <= count; at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + at, 8);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29;
-  }
-  for (; at < count; ++at) hash = (hash ^ static_cast<std::uint64_t>(bytes[at])) * 0x100000001b3ULL;
-  return hash;
-}
 
 void execute_collective(const Step& step, const partition::CollectiveCall& call, const Step::Operands& operands) {
   auto& communicator = *step.communicator;
@@ -474,7 +463,7 @@ void Executor::check_replicas() const {
     for (std::int64_t at = 0; at < state.bytes; at += kChunk) {
       const auto part = std::min(kChunk, state.bytes - at);
       read_state(state.variable.path, at, part, host.data());
-      sum = checksum(sum, host.data(), part);
+      sum += checksum(host.data(), part / size_of(state.dtype), size_of(state.dtype), at / size_of(state.dtype));
     }
     own.append(reinterpret_cast<const char*>(&sum), sizeof sum);
   }
@@ -491,8 +480,7 @@ void Executor::check_replicas() const {
       if (all[rank].compare(s * 8, 8, all[first], s * 8, 8) != 0)
         fail(ExitCode::kInternal,
              "replicas of '{}' differ: rank {} and rank {} hold different bits of {}; check that all nodes have the "
-             "same "
-             "processors and libraries",
+             "same processors and libraries",
              state.variable.path, first, rank, to_string(box));
     }
   }

@@ -35,6 +35,7 @@ std::int64_t bad_element(device::Device& device, const partition::ProgramValue& 
   const auto count = elements(value.local);
   if (value.dtype == DType::kF32) return first_bad<float>(device, memory, count);
   if (value.dtype == DType::kF64) return first_bad<double>(device, memory, count);
+  TESSERA_CHECK(!is_float(value.dtype), "values of {} cannot be looked at", to_string(value.dtype));
   return -1;
 }
 

@@ -1,5 +1,6 @@
 #include "train/checkpoints.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -17,13 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::int64_t bytes_of(const SavedFiles& files) {
-  std::int64_t bytes = 0;
-  for (const auto& file : files.all())
-    for (const auto& tensor : file.tensors) bytes += elements(tensor.shape) * size_of(tensor.dtype);
-  return bytes;
-}
-
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -39,7 +33,7 @@ std::vector<std::string> tensor_names(const SavedFiles& files) {
 std::string result_text(const std::string& failure, const std::vector<std::uint64_t>& sums) {
   if (!failure.empty()) return "!" + failure;
   std::string text(1 + sums.size() * sizeof(std::uint64_t), ' ');
-  std::memcpy(text.data() + 1, sums.data(), text.size() - 1);
+  if (!sums.empty()) std::memcpy(text.data() + 1, sums.data(), text.size() - 1);
   return text;
 }
 
@@ -57,17 +51,20 @@ class Checkpoints::Save {
         parts_(parts_to_save(session.plan(), session.world().rank())) {}
 
   ~Save() {
+    hurry();
     if (writer_.joinable()) writer_.join();
   }
 
   const checkpoint::Position& position() const { return position_; }
   const SavedFiles& files() const { return files_; }
-  const std::string& folder() const { return folder_; }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   const std::string& failure() const { return failure_; }
 
   /// By the order of the files' tensors; of this rank's parts.
-  std::vector<std::uint64_t> sums() const { return sums_; }
+  const std::vector<std::uint64_t>& sums() const { return sums_; }
+
+  /// The limit of its speed holds no longer.
+  void hurry() { hurry_ = true; }
 
   /// Copies this rank's parts and writes them on a thread of their own.
   void start(double bytes_per_s) {
@@ -94,11 +91,11 @@ class Checkpoints::Save {
   }
 
   /// The same at once, through a small buffer.
-  void write_now(double bytes_per_s) {
+  void write_now() {
     attempt([&] {
       constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
       std::vector<std::byte> piece;
-      auto shards = open_files(bytes_per_s);
+      auto shards = open_files(0);
       for (const auto& part : parts_) {
         const auto step = kPieceBytes / part.item();
         for (std::int64_t done = 0; done < part.count; done += step) {
@@ -115,11 +112,11 @@ class Checkpoints::Save {
   }
 
  private:
-  checkpoint::ShardWriter open_files(double bytes_per_s) const {
+  checkpoint::ShardWriter open_files(double bytes_per_s) {
     std::error_code error;
     fs::create_directories(folder_, error);  // by whichever rank comes first
     if (error) fail(ExitCode::kCheckpoint, "can't create {}: {}", folder_, error.message());
-    return {folder_, files_.all(), session_.world().rank() == 0, bytes_per_s};
+    return {folder_, files_.all(), session_.world().rank() == 0, bytes_per_s, &hurry_};
   }
   void close(checkpoint::ShardWriter& shards) {
     shards.close();
@@ -144,39 +141,39 @@ class Checkpoints::Save {
   std::vector<SavedPart> parts_;
   std::vector<std::uint64_t> sums_;
   std::string failure_;
-  std::atomic<bool> ended_ = false;
+  std::atomic<bool> ended_ = false, hurry_ = false;
   std::thread writer_;
 };
 
 Checkpoints::Checkpoints(Session& session, Observer& observer, CheckpointOptions options)
     : session_(session), observer_(observer), options_(std::move(options)) {
+  if (options_.first_is_saved) saved_step_ = options_.first_step;
+  std::vector<std::string> warnings;
   agree(session.world(), [&] {
     if (session.world().rank() != 0) return;
     checkpoint::remove_unfinished(options_.parent);
-    if (const auto found = checkpoint::finished_folders(options_.parent); !found.empty())
-      saved_step_ = found.front().step;
+    for (const auto& folder : checkpoint::set_aside_later(options_.parent, options_.first_step))
+      warnings.push_back(
+          fmt::format("{}: a checkpoint of a later step than this run goes on from has this name now", folder));
+    if (const auto room = lack_of_room(); !room.empty()) warnings.push_back(room);
   });
-  saved_step_ = std::stoll(session.world().broadcast(std::to_string(saved_step_), 0));
-  if (session.spec().checkpoint.present) check_room();
+  for (const auto& warning : warnings) warn(warning);
 }
 
 Checkpoints::~Checkpoints() = default;
 
-void Checkpoints::check_room() {
-  if (session_.world().rank() != 0) return;
-  auto folder = fs::absolute(options_.parent);
-  std::error_code error;
-  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
-  const auto space = fs::space(folder, error);
-  if (error) return;
-  const auto one = bytes_of(saved_files(session_.plan()));
+std::string Checkpoints::lack_of_room() const {
+  const auto& spec = session_.spec().checkpoint;
+  const auto free = checkpoint::free_space(options_.parent);
+  if (!spec.present || free < 0) return "";
+  const auto one = saved_files(session_.plan()).bytes();
   // Until the newest is finished, the oldest stays.
   const auto there = static_cast<std::int64_t>(checkpoint::finished_folders(options_.parent).size());
-  const auto more = std::max<std::int64_t>(session_.spec().checkpoint.keep + 1 - there, 1);
-  if (static_cast<double>(space.available) < static_cast<double>(one) * static_cast<double>(more))
-    observer_.warning(fmt::format("{} has {} free; a checkpoint takes {}, and {} more will be there at a time",
-                                  folder.string(), human_bytes(static_cast<double>(space.available)),
-                                  human_bytes(static_cast<double>(one)), more));
+  const auto more = std::max<std::int64_t>(spec.keep + 1 - there, 1);
+  if (static_cast<double>(free) >= static_cast<double>(one) * static_cast<double>(more)) return "";
+  return fmt::format("where {} lies {} are free; a checkpoint takes {}, and {} more will be there at a time",
+                     options_.parent, human_bytes(static_cast<double>(free)), human_bytes(static_cast<double>(one)),
+                     more);
 }
 
 void Checkpoints::step_done(const checkpoint::Position& position) {
@@ -198,8 +195,8 @@ bool Checkpoints::is_due(const checkpoint::Position& position) {
   const auto& spec = session_.spec().checkpoint;
   if (spec.every_steps > 0 && position.steps % spec.every_steps == 0) return true;
   if (spec.every_minutes <= 0) return false;
-  const std::chrono::duration<double> since = std::chrono::steady_clock::now() - last_begin_;
-  return session_.world().any(session_.world().rank() == 0 && since.count() >= spec.every_minutes * 60);
+  const bool due = milliseconds_since(last_begin_) >= spec.every_minutes * 60e3;
+  return session_.world().any(session_.world().rank() == 0 && due);
 }
 
 void Checkpoints::begin(const checkpoint::Position& position) {
@@ -209,8 +206,7 @@ void Checkpoints::begin(const checkpoint::Position& position) {
   copy_ms_ = milliseconds_since(last_begin_);
 }
 
-checkpoint::Manifest Checkpoints::manifest(const checkpoint::Position& position,
-                                           std::vector<std::uint64_t> sums) const {
+checkpoint::Manifest Checkpoints::manifest(const Save& save, const std::vector<std::uint64_t>& sums) const {
   checkpoint::Manifest m{.version = options_.version,
                          .config = session_.spec().resolved,
                          .device = session_.plan().device,
@@ -218,53 +214,68 @@ checkpoint::Manifest Checkpoints::manifest(const checkpoint::Position& position,
                          .ranks = session_.world().size(),
                          .order = options_.order,
                          .tuning = session_.executor().tuning(),
-                         .position = position,
+                         .position = save.position(),
                          .tensors = {}};
   std::size_t k = 0;
-  for (const auto& file : save_->files().all())
+  for (const auto& file : save.files().all())
     for (const auto& tensor : file.tensors) m.tensors[tensor.name] = {checkpoint::form_of(tensor), sums[k++]};
   return m;
 }
 
-void Checkpoints::finish() {
-  auto& world = session_.world();
-  const auto results = world.gather(result_text(save_->failure(), save_->sums()));
-  const auto position = save_->position();
-  std::string failure;
-  std::vector<std::uint64_t> sums(save_->sums().size());
-  for (std::size_t rank = 0; rank < results.size() && failure.empty(); ++rank) {
-    const auto& text = results[rank];
-    if (text[0] == '!') failure = world.size() > 1 ? fmt::format("rank {}: {}", rank, text.substr(1)) : text.substr(1);
-    std::vector<std::uint64_t> part(failure.empty() ? sums.size() : 0);
-    std::memcpy(part.data(), text.data() + 1, part.size() * sizeof(std::uint64_t));
+std::vector<std::uint64_t> Checkpoints::gather_sums(const Save& save) const {
+  const auto results = session_.world().gather(result_text(save.failure(), save.sums()));
+  for (std::size_t rank = 0; rank < results.size(); ++rank)
+    if (results[rank].starts_with('!'))
+      fail(ExitCode::kCheckpoint, "{}{}", results.size() > 1 ? fmt::format("rank {}: ", rank) : "",
+           results[rank].substr(1));
+  std::vector<std::uint64_t> sums(save.sums().size()), part(sums);
+  for (const auto& text : results) {
+    if (!part.empty()) std::memcpy(part.data(), text.data() + 1, part.size() * sizeof part[0]);
     for (std::size_t t = 0; t < part.size(); ++t) sums[t] += part[t];
   }
-  const auto end_save = [&] { save_.reset(); };
-  if (!failure.empty()) {
-    std::error_code error;
-    if (world.rank() == 0) fs::remove_all(save_->folder(), error);
-    end_save();
-    fail(ExitCode::kCheckpoint, "{}", failure);
-  }
+  return sums;
+}
+
+void Checkpoints::finish() {
+  auto& world = session_.world();
+  const auto save = std::move(save_);  // it has ended, whatever becomes of it
+  const auto step = save->position().steps;
   try {
+    const auto sums = gather_sums(*save);
     agree(world, [&] {
       if (world.rank() != 0) return;
-      checkpoint::finish_folder(
-          options_.parent, manifest(position, std::move(sums)),
-          {checkpoint::index_name("model"), checkpoint::index_name("optimizer")},
-          {checkpoint::index_json(save_->files().model), checkpoint::index_json(save_->files().optimizer)});
-      checkpoint::remove_oldest(options_.parent, session_.spec().checkpoint.keep);
+      try {
+        checkpoint::finish_folder(
+            options_.parent, manifest(*save, sums),
+            {checkpoint::index_name("model"), checkpoint::index_name("optimizer")},
+            {checkpoint::index_json(save->files().model), checkpoint::index_json(save->files().optimizer)});
+      } catch (const Error&) {
+        throw;
+      } catch (const std::exception& error) {
+        fail(ExitCode::kCheckpoint, "{}", error.what());
+      }
     });
   } catch (const Error&) {
-    end_save();
+    // On all ranks alike; no rank begins another save before what is left of this one is gone.
+    agree(world, [&] {
+      if (world.rank() == 0) checkpoint::remove_unfinished(options_.parent);
+    });
     throw;
   }
-  observer_.checkpoint({.step = position.steps,
-                        .bytes = bytes_of(save_->files()),
-                        .copy_ms = copy_ms_,
-                        .write_s = milliseconds_since(last_begin_) / 1e3});
-  end_save();
-  saved_step_ = position.steps;
+  saved_step_ = step;
+  tell([&] {
+    observer_.checkpoint({.step = step,
+                          .bytes = save->files().bytes(),
+                          .copy_ms = copy_ms_,
+                          .write_s = milliseconds_since(last_begin_) / 1e3});
+  });
+  std::string left;
+  try {
+    if (world.rank() == 0) checkpoint::remove_oldest(options_.parent, session_.spec().checkpoint.keep);
+  } catch (const Error& error) {
+    left = error.what();
+  }
+  if (!left.empty()) warn(left);
 }
 
 void Checkpoints::finish_or_warn() {
@@ -284,22 +295,27 @@ void Checkpoints::wait_and_finish() {
   finish_or_warn();
 }
 
+void Checkpoints::finish_in_hand() {
+  if (!save_) return;
+  save_->hurry();
+  wait_and_finish();
+}
+
 void Checkpoints::save_now(const checkpoint::Position& position) {
-  if (save_) wait_and_finish();
+  finish_in_hand();
   if (saved_step_ == position.steps) return;
   last_begin_ = std::chrono::steady_clock::now();
   save_ = std::make_unique<Save>(session_, options_.parent, position);
-  save_->write_now(0);
+  save_->write_now();
   copy_ms_ = milliseconds_since(last_begin_);
   finish();
 }
 
-void Checkpoints::training_is_complete() {
-  if (session_.spec().checkpoint.present || session_.world().rank() != 0) return;
-  std::error_code error;
-  fs::remove_all(options_.parent, error);  // what can't be removed does no harm
-}
+// What fails in an observer (a full disk on rank 0) ends the job.
+void Checkpoints::tell(const std::function<void()>& event) { or_end_job(session_.world(), event); }
 
-void Checkpoints::warn(const std::string& sentence) { observer_.warning(sentence); }
+void Checkpoints::warn(const std::string& sentence) {
+  tell([&] { observer_.warning(sentence); });
+}
 
 }  // namespace tessera::train

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,13 +18,16 @@ struct CheckpointOptions {
   std::string parent;                        // the folder of all checkpoints
   std::string version;                       // of the program, for the manifest
   std::map<std::string, std::string> order;  // for the manifest
+  std::int64_t first_step = 0;               // steps done where the run goes on
+  bool first_is_saved = false;               // in `parent`
 };
 
 /// Saves the state of a session: every rank its share, copied to the snapshot pool between two steps and written by a
 /// thread while steps go on. One save at a time. A save that fails is a warning, as long as the run goes on.
 class Checkpoints {
  public:
-  /// Collective. Removes what unfinished saves have left, and warns where the disk has no room for what is to come.
+  /// Collective. Removes what unfinished saves have left, sets those of later steps aside, and warns where the disk has
+  /// no room for what is to come. Throws Error (checkpoint) on all ranks.
   Checkpoints(Session& session, Observer& observer, CheckpointOptions options);
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
@@ -35,8 +40,8 @@ class Checkpoints {
   /// Error (checkpoint) on all ranks if it can't be done.
   void save_now(const checkpoint::Position& position);
 
-  /// The checkpoints are of no more use: removed where the config asks for none.
-  void training_is_complete();
+  /// Finishes the save in hand, as fast as the disk goes. Collective.
+  void finish_in_hand();
 
  private:
   class Save;
@@ -47,9 +52,12 @@ class Checkpoints {
   void finish();
   void finish_or_warn();
   void wait_and_finish();
+  /// The checksums of all ranks' parts added up. Throws Error (checkpoint) on all ranks if one of them has failed.
+  std::vector<std::uint64_t> gather_sums(const Save& save) const;
+  void tell(const std::function<void()>& event);
   void warn(const std::string& sentence);
-  void check_room();
-  checkpoint::Manifest manifest(const checkpoint::Position& position, std::vector<std::uint64_t> sums) const;
+  std::string lack_of_room() const;
+  checkpoint::Manifest manifest(const Save& save, const std::vector<std::uint64_t>& sums) const;
 
   Session& session_;
   Observer& observer_;
@@ -57,8 +65,8 @@ class Checkpoints {
   std::unique_ptr<Save> save_;    // the one that is being written
   std::int64_t saved_step_ = -1;  // of the newest that is finished
   bool warned_of_waits_ = false;
-  double copy_ms_ = 0;  // of the save in hand
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
+  double copy_ms_ = 0;  // of the save in hand
 };
 
 }  // namespace tessera::train

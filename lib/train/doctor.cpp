@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "checkpoint/file.h"
+#include "checkpoint/folders.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "device/cuda.h"
@@ -32,18 +33,11 @@ using Level = Finding::Level;
 
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-/// Free bytes where a path lies, or will; -1: unknown.
-std::int64_t free_space(const fs::path& path) {
-  std::error_code error;
-  auto folder = fs::absolute(path, error);
-  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
-  const auto space = fs::space(folder, error);
-  return error ? -1 : static_cast<std::int64_t>(space.available);
-}
-
 class Examination {
  public:
-  Examination(comm::World& world, const std::optional<config::Spec>& spec) : world_(world), spec_(spec) {
+  Examination(comm::World& world, const std::optional<config::Spec>& spec,
+              const std::function<void(const Finding&)>& report)
+      : world_(world), spec_(spec), report_(report) {
     for (const auto& host : world.gather(world.host())) ranks_of_[host] += 1;
   }
 
@@ -53,16 +47,17 @@ class Examination {
     gpus();
     plan();
     shared_memory();
-    communication();
     output();
     data();
     limits();
+    communication();  // last: it can end the job
     return std::move(findings_);
   }
 
  private:
   void add(Level level, const std::string& subject, const std::string& sentence, const std::string& fix = "") {
     findings_.push_back({level, subject, sentence, fix});
+    report_(findings_.back());
   }
   /// Something that throws the same Error on all ranks.
   bool works(const std::string& subject, const std::string& fix, const std::function<void()>& body) {
@@ -143,25 +138,31 @@ class Examination {
     add(Level::kOk, "memory", sentence);
   }
 
+  // Of the node that has least to spare.
   void shared_memory() {
     struct statvfs space {};
     const bool known = ::statvfs("/dev/shm", &space) == 0;
-    const auto own = known ? static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize) : -1;
-    std::int64_t least = own;
-    std::string where = world_.host();
-    for (const auto& text : world_.gather(fmt::format("{} {}", own, world_.host()))) {
-      const auto free = std::stoll(text);
-      if (free >= least) continue;
-      least = free;
-      where = text.substr(text.find(' ') + 1);
-    }
+    const auto own = known ? static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize) : 0;
     constexpr std::int64_t kUsual = std::int64_t{1} << 30;
-    const auto needed =
-        planning_ ? world_.local_size() * planning_->plan.pool_bytes[static_cast<int>(partition::Pool::kComm)] : kUsual;
-    const auto sentence =
-        fmt::format("{} has {} free in /dev/shm; {}{}", where, bytes_text(std::max<std::int64_t>(least, 0)),
-                    planning_ ? "this config needs " : "models of some size need ", bytes_text(needed));
-    if (world_.local_size() > 1 && least < needed)
+    const auto of_rank = planning_ ? planning_->plan.pool_bytes[static_cast<int>(partition::Pool::kComm)] : 0;
+    const auto need = world_.local_size() == 1 ? 0 : planning_ ? world_.local_size() * of_rank : kUsual;
+    std::int64_t least = own, needed = need;
+    std::string where = world_.host();
+    for (const auto& text : world_.gather(fmt::format("{} {} {}", own, need, world_.host()))) {
+      std::istringstream words(text);
+      std::int64_t has = 0, wants = 0;
+      std::string host;
+      words >> has >> wants >> host;
+      if (has - wants > least - needed || (has - wants == least - needed && host >= where)) continue;
+      least = has;
+      needed = wants;
+      where = host;
+    }
+    auto sentence = fmt::format("{} has {} free in /dev/shm", where, bytes_text(least));
+    if (needed > 0)
+      sentence +=
+          fmt::format("; {} {}", planning_ ? "this config needs" : "models of some size need", bytes_text(needed));
+    if (least < needed)
       return add(planning_ ? Level::kFailure : Level::kWarning, "shared memory", sentence,
                  "docker run --shm-size=1g (or more), or mount a larger tmpfs");
     add(Level::kOk, "shared memory", sentence);
@@ -204,9 +205,12 @@ class Examination {
         seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       });
     });
-    if (!wrote) return;
-    // Checkpoints need one file system for all nodes.
     std::error_code error;
+    if (!wrote) {
+      if (world_.rank() == 0) fs::remove(probe, error);
+      return;
+    }
+    // Checkpoints need one file system for all nodes.
     std::vector<std::string> blind;
     std::size_t rank = 0;
     for (const auto& text : world_.gather((fs::exists(probe, error) ? "1" : "0") + world_.host())) {
@@ -219,16 +223,14 @@ class Examination {
     if (!blind.empty())
       return add(Level::kFailure, "output", fmt::format("{} is not the same folder for {}", name, join(blind)),
                  "let output_dir lie on a file system that all nodes share");
-    const auto text = world_.broadcast(fmt::format("{} {}", free_space(folder), seconds), 0);
+    const auto text = world_.broadcast(fmt::format("{} {}", checkpoint::free_space(folder.string()), seconds), 0);
     std::istringstream words(text);
     std::int64_t free = 0;
     words >> free >> seconds;
     auto sentence =
         fmt::format("{}: {} free, a file is written at {:.0f} MB/s", name, bytes_text(free), kBytes / 1e6 / seconds);
     if (!planning_) return add(Level::kOk, "output", sentence);
-    std::int64_t one = 0;
-    for (const auto& file : saved_files(planning_->plan).all())
-      for (const auto& tensor : file.tensors) one += elements(tensor.shape) * size_of(tensor.dtype);
+    const auto one = saved_files(planning_->plan).bytes();
     const auto many = one * (spec_->checkpoint.present ? spec_->checkpoint.keep + 1 : 1);
     sentence += fmt::format("; {} {}", spec_->checkpoint.present ? "its checkpoints take" : "a checkpoint takes",
                             bytes_text(many));
@@ -285,6 +287,7 @@ class Examination {
 
   comm::World& world_;
   const std::optional<config::Spec>& spec_;
+  const std::function<void(const Finding&)>& report_;
   std::map<std::string, int> ranks_of_;  // by host
   Launch launch_;
   DeviceChoice choice_;
@@ -306,8 +309,9 @@ std::string to_string(Finding::Level level) {
   return "?";
 }
 
-std::vector<Finding> examine(comm::World& world, const std::optional<config::Spec>& spec) {
-  return Examination(world, spec).run();
+std::vector<Finding> examine(comm::World& world, const std::optional<config::Spec>& spec,
+                             const std::function<void(const Finding&)>& report) {
+  return Examination(world, spec, report).run();
 }
 
 }  // namespace tessera::train

@@ -80,7 +80,7 @@ class Training::Loop {
     tell([&] { observer_->begin({fit_.epochs, train_.steps(0), fit_.batch_size, train_.samples()}); });
     step_end_ = seconds_now();
     while (at_.epoch < fit_.epochs && !result_.interrupted) run_epoch();
-    finish_checkpoints();
+    save_last_checkpoint();
     if (!result_.interrupted)
       for (const auto& [weight, average] : optimizer_.averages) session_.executor().assign_state(weight, average);
     auto end = session_.end_event(result_.steps);
@@ -113,10 +113,14 @@ class Training::Loop {
   }
 
   // With EMA the weights are saved as they were trained; what replaces them at the end is a variable too.
-  void finish_checkpoints() {
-    if (checkpoints_ == nullptr) return;
-    if (result_.interrupted || session_.spec().checkpoint.present) checkpoints_->save_now(at_);
-    if (!result_.interrupted) checkpoints_->training_is_complete();
+  void save_last_checkpoint() {
+    if (checkpoints_ == nullptr || !(result_.interrupted || session_.spec().checkpoint.present)) return;
+    try {
+      checkpoints_->save_now(at_);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kCheckpoint) throw;
+      result_.save_failure = error.what();
+    }
   }
 
   // What fails in an observer (a full disk on rank 0) ends the job.
@@ -136,10 +140,13 @@ class Training::Loop {
     or_end_job(session_.world(), [&] {
       params.real_rows = train_.fill(at_.epoch, at_.step_in_epoch);
       const auto* epilogue = apply ? "apply" : "accumulate";
-      if (fit_.skip_non_finite == 0)
+      if (fit_.skip_non_finite == 0) {
         session_.executor().run("train", epilogue, params);
-      else
-        updated = session_.executor().run_if("train", epilogue, params, [&] { return may_update(); });
+        return;
+      }
+      const auto sums = session_.metric_sums("train");  // a step that is left out leaves them as they were
+      updated = session_.executor().run_if("train", epilogue, params, [&] { return may_update(); });
+      if (!updated) session_.set_metric_sums("train", sums);
     });
     ++result_.steps;
 
@@ -188,6 +195,7 @@ class Training::Loop {
   void check_finite(const StepEvent& event) {
     const bool finite = std::isfinite(event.loss) && std::isfinite(event.grad_norm.value_or(0));
     if (finite) return;
+    if (checkpoints_ != nullptr) checkpoints_->finish_in_hand();  // of a step before
     const auto* what = std::isfinite(event.loss) ? "gradient norm" : "loss";
     if (const auto key = first_bad_input(session_, "train"); !key.empty())
       fail(ExitCode::kNotFinite, "step {}: the {} is not finite, and neither is '{}' in the data of this batch",

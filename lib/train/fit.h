@@ -14,6 +14,7 @@ namespace tessera::train {
 struct FitResult {
   std::int64_t steps = 0;
   bool interrupted = false;
+  std::string save_failure = {};  // why the last checkpoint could not be saved
 };
 
 /// keras.Model.fit, from any step on. What is collective is so over the session's ranks.
@@ -31,7 +32,7 @@ class Training {
 
   /// `checkpoints`: saves what the config asks for, and where `stop` ends the run; may be null. `stop`: asked on every
   /// rank after each step; one rank's yes ends the run on all. Once. Throws Error: not finite, naming the step and the
-  /// first bad variable; checkpoint, where the last one can't be saved.
+  /// first bad variable.
   FitResult run(Observer& observer, Checkpoints* checkpoints, const std::function<bool()>& stop);
 
  private:

@@ -75,7 +75,7 @@ std::string device_line(const config::Spec& spec, device::DeviceKind kind, const
   auto line = fmt::format("{} ({}", to_string(kind), why);
   if (kind == device::DeviceKind::kCuda) {
     if (spec.matmul_precision == config::Spec::MatmulPrecision::kTensorFloat32) line += "; products in tensorfloat32";
-    if (spec.cuda_graphs) line += "; steps replayed as CUDA graphs";
+    if (spec.cuda_graphs && spec.fit.skip_non_finite == 0) line += "; steps replayed as CUDA graphs";
   }
   return line + ")";
 }

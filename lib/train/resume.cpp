@@ -4,8 +4,8 @@
 #include <cstring>
 #include <set>
 
-#include "checkpoint/checksum.h"
 #include "checkpoint/folders.h"
+#include "core/checksum.h"
 #include "core/text.h"
 #include "train/agree.h"
 #include "train/saved_state.h"
@@ -31,19 +31,24 @@ std::vector<std::uint64_t> sums_of_part(const Contents& contents, const checkpoi
     for (auto first = count * rank / ranks; first < end;) {
       const auto part = std::min(kBufferBytes / item, end - first);
       contents.files_of(name).read_elements(name, first, part, buffer.data());
-      sum += checkpoint::checksum(buffer.data(), part, item, first);
+      sum += checksum(buffer.data(), part, item, first);
       first += part;
     }
   }
   return sums;
 }
 
-/// Throws on all ranks what is wrong with a checkpoint.
+/// Throws on all ranks what is wrong with a checkpoint. All have the manifest that rank 0 reads.
 checkpoint::Manifest checked_manifest(comm::World& world, const std::string& folder) {
+  std::string text;
+  agree(world, [&] {
+    if (world.rank() == 0) text = checkpoint::read_manifest_text(folder);
+  });
+  text = world.broadcast(text, 0);
   checkpoint::Manifest manifest;
   std::vector<std::uint64_t> sums;
   agree(world, [&] {
-    manifest = checkpoint::read_manifest(folder);
+    manifest = checkpoint::parse_manifest(text, folder + "/manifest.json");
     const Contents contents(folder);
     contents.require(manifest);
     sums = sums_of_part(contents, manifest, world.rank(), world.size());
@@ -52,13 +57,13 @@ checkpoint::Manifest checked_manifest(comm::World& world, const std::string& fol
   std::size_t t = 0;
   for (const auto& [name, entry] : manifest.tensors) {
     std::uint64_t whole = 0, part = 0;
-    for (const auto& text : all) {
-      std::memcpy(&part, text.data() + t * sizeof part, sizeof part);
+    for (const auto& text_of_rank : all) {
+      std::memcpy(&part, text_of_rank.data() + t * sizeof part, sizeof part);
       whole += part;
     }
     if (whole != entry.checksum)
       fail(ExitCode::kCheckpoint, "{}: tensor '{}' is damaged: its checksum is {}, saved was {}", folder, name,
-           checkpoint::checksum_text(whole), checkpoint::checksum_text(entry.checksum));
+           checksum_text(whole), checksum_text(entry.checksum));
     ++t;
   }
   return manifest;
@@ -78,9 +83,9 @@ std::vector<std::string> differences(const partition::Plan& plan, const Contents
   std::vector<std::string> list;
   std::set<std::string> own;
   for (const auto& state : plan.state) {
-    if (is_metric(state)) continue;  // sums over an epoch, looked at when they are read
     const auto& path = state.variable.path;
     own.insert(path);
+    if (is_metric(state)) continue;  // sums over an epoch, looked at when they are read
     if (!contents.has(path)) {
       list.push_back(fmt::format("'{}' is not in the checkpoint", path));
       continue;
@@ -93,14 +98,10 @@ std::vector<std::string> differences(const partition::Plan& plan, const Contents
                                  checkpoint::form_of(saved_tensor(plan, state))));
     }
   }
-  for (const auto& tensor : contents.tensors()) {
-    const bool metric = std::any_of(plan.state.begin(), plan.state.end(), [&](const auto& state) {
-      return is_metric(state) && state.variable.path == tensor.name;
-    });
-    const bool other_metric = tensor.dtype == DType::kF64;  // nothing else is
-    if (!metric && !other_metric && !own.contains(tensor.name))
+  // Of f64 are metrics alone, and another run may have other ones.
+  for (const auto& tensor : contents.tensors())
+    if (tensor.dtype != DType::kF64 && !own.contains(tensor.name))
       list.push_back(fmt::format("'{}' of the checkpoint is not in the model or its optimizer", tensor.name));
-  }
   return list;
 }
 
@@ -128,13 +129,15 @@ void load_state(Session& session, const partition::StateBuffer& state, const che
   });
 }
 
-/// The own row where the ranks are as many as they were; else rank 0 takes all sums.
-void load_metric(Session& session, const partition::StateBuffer& state, const Contents& contents, std::int64_t rows) {
+/// The own row where the ranks are as many as they were; else rank 0 takes all sums. False if they were not saved.
+bool load_metric(Session& session, const partition::StateBuffer& state, const Contents& contents, std::int64_t rows) {
   const auto& path = state.variable.path;
   const auto count = elements(state.shape);
   auto wanted = saved_tensor(session.plan(), state);
   wanted.shape[0] = rows;
-  if (!contents.has(path) || contents.files_of(path).at(path).shape != wanted.shape) return;
+  if (!contents.has(path)) return false;
+  const auto& stored = contents.files_of(path).at(path);
+  if (stored.shape != wanted.shape || stored.dtype != wanted.dtype) return false;
   std::vector<double> sums(static_cast<std::size_t>(count)), row(sums);
   const auto rank = session.world().rank();
   const bool same = rows == session.world().size();
@@ -144,6 +147,7 @@ void load_metric(Session& session, const partition::StateBuffer& state, const Co
     for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += row[k];
   }
   session.executor().write_state(path, sums.data());
+  return true;
 }
 
 }  // namespace
@@ -204,7 +208,10 @@ checkpoint::Position restore(Session& session, const Found& found, const std::ma
            found.folder, shortened_list(list));
     std::size_t loaded = 0;
     for (const auto& state : session.plan().state) {
-      if (is_metric(state) && list.empty()) load_metric(session, state, contents, found.manifest.ranks);
+      if (is_metric(state) && list.empty() && !load_metric(session, state, contents, found.manifest.ranks) &&
+          position.step_in_epoch > 0)
+        told.push_back(fmt::format("'{}' is not in {}: of this epoch it knows the steps from here on alone",
+                                   state.variable.path, found.folder));
       if (!common.contains(state.variable.path)) continue;
       // Of another model or other data the weights are a start; where that run stood, and its moments, mean nothing.
       if (!list.empty() && state.variable.role != graph::VariableRole::kWeight) continue;

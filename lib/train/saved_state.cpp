@@ -17,6 +17,13 @@ std::vector<checkpoint::ShardFile> SavedFiles::all() const {
   return files;
 }
 
+std::int64_t SavedFiles::bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& file : all())
+    for (const auto& tensor : file.tensors) bytes += elements(tensor.shape) * size_of(tensor.dtype);
+  return bytes;
+}
+
 checkpoint::TensorSpec saved_tensor(const partition::Plan& plan, const partition::StateBuffer& state) {
   auto shape = state.shape;
   if (state.variable.role == graph::VariableRole::kMetric) shape.insert(shape.begin(), plan.mesh.ranks());

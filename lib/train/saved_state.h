@@ -17,6 +17,7 @@ struct SavedFiles {
   std::vector<checkpoint::ShardFile> model, optimizer;
 
   std::vector<checkpoint::ShardFile> all() const;
+  std::int64_t bytes() const;
 };
 SavedFiles saved_files(const partition::Plan& plan);
 

@@ -44,6 +44,9 @@ Session::Session(const config::Spec& spec, comm::World& world, const SessionOpti
   warnings_.insert(warnings_.end(), plan().warnings.begin(), plan().warnings.end());
   if (spec.cuda_graphs && choice_.kind == device::DeviceKind::kCpu)
     warnings_.push_back(to_string(spec.cuda_graphs_pos) + ": cuda_graphs changes nothing on the CPU");
+  if (spec.cuda_graphs && spec.fit.skip_non_finite > 0)
+    warnings_.push_back(to_string(spec.cuda_graphs_pos) +
+                        ": cuda_graphs changes nothing with fit.skip_non_finite, which looks at gradients in mid-step");
 
   or_end_job(world, [&] {
     executor_ = std::make_unique<runtime::Executor>(
@@ -128,13 +131,36 @@ std::optional<double> Session::report(const std::string& program, std::string_vi
   return std::nullopt;
 }
 
-void Session::reset_metrics(const std::string& program) {
+std::vector<const partition::StateBuffer*> Session::metric_states(const std::string& program) const {
+  std::vector<const partition::StateBuffer*> states;
   const auto it = plan().programs.find(program + ".metrics");
-  if (it == plan().programs.end()) return;
-  for (const auto& value : it->second.values) {
-    if (value.state < 0) continue;
-    const std::vector<std::byte> zeros(static_cast<std::size_t>(value.bytes));
-    executor_->write_state(plan().state[static_cast<std::size_t>(value.state)].variable.path, zeros.data());
+  if (it == plan().programs.end()) return states;
+  for (const auto& value : it->second.values)
+    if (value.state >= 0) states.push_back(&plan().state[static_cast<std::size_t>(value.state)]);
+  return states;
+}
+
+void Session::reset_metrics(const std::string& program) {
+  for (const auto* state : metric_states(program)) {
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(state->bytes));
+    executor_->write_state(state->variable.path, zeros.data());
+  }
+}
+
+std::vector<std::byte> Session::metric_sums(const std::string& program) const {
+  std::vector<std::byte> sums;
+  for (const auto* state : metric_states(program)) {
+    sums.resize(sums.size() + static_cast<std::size_t>(state->bytes));
+    executor_->read_state(state->variable.path, sums.data() + std::ssize(sums) - state->bytes);
+  }
+  return sums;
+}
+
+void Session::set_metric_sums(const std::string& program, const std::vector<std::byte>& sums) {
+  const auto* at = sums.data();
+  for (const auto* state : metric_states(program)) {
+    executor_->write_state(state->variable.path, at);
+    at += state->bytes;
   }
 }
 

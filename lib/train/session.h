@@ -54,6 +54,9 @@ class Session {
 
   /// Sets the states of a program's metrics to 0.
   void reset_metrics(const std::string& program);
+  /// This rank's sums, and back.
+  std::vector<std::byte> metric_sums(const std::string& program) const;
+  void set_metric_sums(const std::string& program, const std::vector<std::byte>& sums);
   /// Their values over all ranks since the reset, by name. Collective.
   Logs metrics(const std::string& program);
 
@@ -61,6 +64,7 @@ class Session {
   EndEvent end_event(std::int64_t steps) const;
 
  private:
+  std::vector<const partition::StateBuffer*> metric_states(const std::string& program) const;
   Planning plan_for(const SessionOptions& options, std::int64_t memory_limit) const;
   void open_gpu();
   std::int64_t beside_plan() const;

@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/checksum.h"
 #include "checkpoint/file.h"
 #include "checkpoint/shard_writer.h"
+#include "core/checksum.h"
 #include "core/error_text.h"
 #include "mesh/layout.h"
 #include "support/temporary_folder.h"

@@ -254,7 +254,10 @@ TEST(BadConfig, CompileDataFit) {
           {"fit: {steps_per_epoch: 0}", "2:24: fit: steps_per_epoch must be positive and below 1000000000, found 0"},
           {"fit: {callbacks: []}",
            "2:7: unknown key 'callbacks' in fit; it takes epochs, batch_size, shuffle, remainder, steps_per_epoch, "
-           "validation_steps, validation_freq"},
+           "validation_steps, validation_freq, skip_non_finite"},
+          {"fit: {skip_non_finite: 2}\ndistribution: {micro_batches: 2}",
+           "2:6: fit.skip_non_finite does not go with distribution.micro_batches > 1: their gradients are summed together "
+           "with the update"},
       });
 }
 

@@ -73,18 +73,20 @@ class Checkpoints(launch.Case):
         self.write(MODEL.format(distribution=distribution.replace("\n", "\n  "), epochs=epochs, more=more), name)
         return ranks
 
+    run_name = "run"
+
     @property
     def run_folder(self):
-        return self.folder / "runs" / "run"
+        return self.folder / "runs" / self.run_name
 
     def checkpoints(self):
         """Finished ones, oldest first."""
-        return sorted(p.parent for p in self.run_folder.glob("checkpoints/step_*/DONE"))
+        return sorted(p.parent for p in self.run_folder.glob("checkpoints/step_*/DONE") if p.parent.suffix == "")
 
     def result(self):
         """What a run leaves: losses by step, logs by epoch, the bytes of its weights."""
-        steps = [(e["step"], e["loss"], e.get("grad_norm"), e["learning_rate"]) for e in self.events("run", "step")]
-        logs = [(e["epoch"], e["logs"]) for e in self.events("run", "epoch")]
+        steps = [(e["step"], e["loss"], e.get("grad_norm"), e["learning_rate"]) for e in self.events(self.run_name, "step")]
+        logs = [(e["epoch"], e["logs"]) for e in self.events(self.run_name, "epoch")]
         return steps, logs, (self.run_folder / "final.safetensors").read_bytes()
 
     def undisturbed(self, **config):
@@ -204,6 +206,8 @@ class Checkpoints(launch.Case):
         self.assertRegex(result.stderr, "step_000000050/optimizer-00001-of-00001.safetensors")
         self.assertIn("resumes after step 40,", result.stderr)
         self.assertEqual(self.result(), expected)
+        self.assertIn("step_000000052.aside: a checkpoint of a later step than this run goes on from", result.stderr)
+        self.assertEqual([p.name for p in self.checkpoints()], ["step_000000040", "step_000000050", "step_000000052"])
         for folder in self.checkpoints():
             flip(folder / "manifest.json", 40)
         result = launch.run(ranks, "config.yaml", folder=self.folder)
@@ -211,6 +215,29 @@ class Checkpoints(launch.Case):
         self.assertIn("no checkpoint in runs/run/checkpoints is whole", result.errors[0])
         self.run_ok(ranks, "config.yaml", "--resume", "never")
         self.assertEqual(self.result(), expected)
+
+    def test_what_goes_on_from_an_older_step_keeps_its_own_saves(self):
+        ranks, found = self.some_checkpoints()
+        expected = self.undisturbed_again(ranks, 6)
+        more = ("--set", "fit.epochs=6", "--set", "checkpoint.keep=1")
+        result = self.run_ok(ranks, "config.yaml", "--resume", str(found[0]), *more)
+        self.assertIn("resumes after step 40,", result.stderr)
+        self.assertEqual([p.name for p in self.checkpoints()], ["step_000000078"])
+        self.assertEqual(sorted(p.name for p in self.run_folder.glob("checkpoints/*.aside")),
+                         ["step_000000050.aside", "step_000000052.aside"])
+        self.assertEqual(self.result(), expected)
+        self.assertIn("resumes after step 78,", self.run_ok(ranks, "config.yaml", *more).stderr)
+        # Of another run's folder the weights are taken, not its events.
+        other = ("--set", "name=other", "--resume", str(self.checkpoints()[0]), "--set", "fit.epochs=7")
+        self.run_ok(ranks, "config.yaml", *other)
+        self.assertEqual([e["step"] for e in self.events("other", "step")], list(range(79, 92)))
+
+    def undisturbed_again(self, ranks, epochs):
+        """The result of more epochs, in another folder."""
+        self.run_ok(ranks, "config.yaml", "--set", "name=long", "--set", f"fit.epochs={epochs}")
+        folder, self.run_name = self.run_name, "long"
+        result, self.run_name = self.result(), folder
+        return result
 
     def test_a_finished_run_has_nothing_left_to_do_and_more_epochs_go_on(self):
         expected = self.undisturbed(mesh="data", epochs=6)

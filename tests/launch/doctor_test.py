@@ -83,7 +83,7 @@ class Doctor(launch.Case):
         (self.folder / "1/y.npy").unlink()
         result = launch.run(2, "train", "config.yaml", folder=self.folder, within=APART)
         self.assertEqual((result.code, len(result.errors)), (DATA_ERROR, 1), str(result))
-        self.assertRegex(result.errors[0], r"rank 1 on .* has no .*y.npy: No such file.* Copy it to every node")
+        self.assertRegex(result.errors[0], r"rank 1 on .* can't read what rank 0 on .* can: .*y.npy: .*No such file.* Copy it to every node")
 
     def test_a_node_that_does_not_share_the_output_is_named(self):
         for rank in ("0", "1"):
@@ -115,7 +115,7 @@ class Doctor(launch.Case):
         data = bytearray(bad.read_bytes())
         data[-4:] = struct.pack("<f", float("nan"))  # in the second of two batches
         bad.write_bytes(data)
-        words = ("config.yaml", "--set", "fit.shuffle=false", "--set", "fit.epochs=3", "--resume", "never")
+        words = ("config.yaml", "--set", "fit.shuffle=false", "--set", "compile.metrics=[mse]", "--set", "fit.epochs=3", "--resume", "never")
         for ranks in (0, 2):
             result = launch.run(ranks, "train", *words, folder=self.folder)
             self.assertEqual(result.code, NOT_FINITE, str(result))
@@ -126,6 +126,7 @@ class Doctor(launch.Case):
             self.assertLess(losses[4], losses[0])
             for epoch in self.events("run", "epoch"):
                 self.assertIsInstance(epoch["logs"]["loss"], float)
+                self.assertIsInstance(epoch["logs"]["mse"], float)
         result = launch.run(0, "train", *words, "--set", "fit.skip_non_finite=1", "--set", "fit.batch_size=16",
                             folder=self.folder)
         self.assertEqual(result.code, NOT_FINITE, str(result))

@@ -237,9 +237,9 @@ Outcome joined(const partition::Plan& plan, const std::vector<Part>& parts) {
         if (const auto it = part.watched[step].find(output.name); it != part.watched[step].end())
           add(outcome.watched[step], output.name, it->second, v.layout, v.shape, "");
     }
-    for (const auto& [path, value] : program.gradients) {
-      const auto& v = program.values[static_cast<std::size_t>(value)];
-      add(outcome.gradients, path, part.gradients.at(path), v.layout, v.shape, "grad ");
+    for (const auto& [path, local] : part.gradients) {  // none without a step
+      const auto& v = program.values[static_cast<std::size_t>(program.gradients.at(path))];
+      add(outcome.gradients, path, local, v.layout, v.shape, "grad ");
     }
     for (const auto& s : plan.state)
       if (s.variable.role == graph::VariableRole::kWeight)

@@ -86,7 +86,7 @@ NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id, c
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
-  if (window_ != nullptr) (void)ncclCommWindowDeregister(comm_, window_);
+  if (window_ != nullptr) deregister_window(comm_, window_);
   (void)ncclCommDestroy(comm_);
 }
 
@@ -212,8 +212,7 @@ void NcclCommunicator::barrier() {
 }
 
 void NcclCommunicator::register_window(void* memory, std::int64_t bytes) {
-  settle(ncclCommWindowRegister(comm_, memory, count_of(bytes), &window_, NCCL_WIN_COLL_SYMMETRIC),
-         "ncclCommWindowRegister");
+  settle(comm::register_window(comm_, memory, count_of(bytes), &window_), "ncclCommWindowRegister");
 }
 
 ncclResult_t NcclCommunicator::error() const {

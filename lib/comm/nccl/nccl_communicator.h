@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "comm/counting.h"
 #include "comm/nccl/check.h"
+#include "comm/nccl/window.h"
 
 namespace tessera::comm {
 
@@ -79,7 +80,7 @@ class NcclCommunicator final : public Communicator {
   int rank_, size_;
   Shared& shared_;
   ncclComm_t comm_ = nullptr;
-  ncclWindow_t window_ = nullptr;
+  Window window_ = nullptr;
   std::vector<std::int64_t> places_;  // of the boxes of an exchange in the packed memory
 };
 

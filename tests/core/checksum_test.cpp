@@ -1,4 +1,4 @@
-#include "checkpoint/checksum.h"
+#include "core/checksum.h"
 
 #include <numeric>
 #include <vector>
@@ -7,7 +7,7 @@
 
 #include "core/error_text.h"
 
-namespace tessera::checkpoint {
+namespace tessera {
 namespace {
 
 TEST(Checksum, PartsAddUpToTheWhole) {
@@ -41,4 +41,4 @@ TEST(Checksum, ItsTextReadsBack) {
 }
 
 }  // namespace
-}  // namespace tessera::checkpoint
+}  // namespace tessera

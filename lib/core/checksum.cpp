@@ -1,11 +1,11 @@
-#include "checkpoint/checksum.h"
+#include "core/checksum.h"
 
 #include <charconv>
 #include <cstring>
 
 #include "core/error.h"
 
-namespace tessera::checkpoint {
+namespace tessera {
 namespace {
 
 std::uint64_t mix(std::uint64_t x) {
@@ -53,4 +53,4 @@ std::uint64_t checksum_value(const std::string& text) {
   return sum;
 }
 
-}  // namespace tessera::checkpoint
+}  // namespace tessera
