@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "checkpoint/folders.h"
 #include "comm/mpi/launcher.h"
@@ -18,13 +19,14 @@ std::unique_ptr<comm::World> open_world(int* argc, char*** argv) {
   return train::launched_by_mpi() ? comm::make_mpi_world(argc, argv) : comm::make_self_world();
 }
 
-void check_launcher(comm::World& world) {
+void check_launcher(const Options& options, comm::World& world) {
+  const std::set<std::string> whole{"train", "verify", "evaluate", "predict"};  // the others answer alone too
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
   train::agree(world, [&] {
-    const auto mismatch = comm::launcher_mismatch(world.size(), variable);
+    const auto mismatch = comm::launcher_mismatch(world.size(), whole.contains(options.verb), variable);
     if (!mismatch.empty()) throw Error(ExitCode::kConfig, mismatch);
   });
 }

@@ -15,7 +15,7 @@ namespace tessera::trainer {
 std::unique_ptr<comm::World> open_world(int* argc, char*** argv);
 
 /// Throws Error (config) where the launcher started another number of ranks than MPI sees. Collective.
-void check_launcher(comm::World& world);
+void check_launcher(const Options& options, comm::World& world);
 
 /// Rank 0 reads the config, so that all ranks have one text. Collective.
 config::Spec load_spec(const Options& options, comm::World& world);

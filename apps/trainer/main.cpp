@@ -37,6 +37,14 @@ void open_standard_streams() {
     if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest number that is free
 }
 
+/// A job's time may be up while it starts: what comes before `train` listens waits (train/signals.h).
+void hold_sigusr1() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 /// An answer that was cut off is none.
 void flush_answer() {
   std::cout.flush();
@@ -55,8 +63,8 @@ int run(int argc, char** argv, comm::World& world, bool speaks) {
   std::string sentence = "unknown exception";
   auto code = ExitCode::kInternal;
   try {
-    trainer::check_launcher(world);
-    const auto options = trainer::parse_options(argc, argv, world.rank() == 0);
+    const auto options = trainer::parse_options(argc, argv, world.rank() == 0 && speaks);
+    if (options) trainer::check_launcher(*options, world);
     const auto answer = options ? kVerbs.at(options->verb)(*options, world) : ExitCode::kDone;
     flush_answer();  // of rank 0: no other has one
     return static_cast<int>(answer);
@@ -77,6 +85,7 @@ int run(int argc, char** argv, comm::World& world, bool speaks) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  hold_sigusr1();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of its size is an error of the write
   const bool speaks = speaks_for_job();
   std::unique_ptr<comm::World> world;

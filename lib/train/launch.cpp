@@ -149,7 +149,8 @@ std::string cache_file(const std::string& name) {
 }
 
 bool launched_by_mpi() {
-  for (const auto* const name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+  // What MPI finds the others by. SLURM_PROCID alone is srun without any of it: Open MPI would end there.
+  for (const auto* const name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
     if (std::getenv(name)) return true;
   return false;
 }

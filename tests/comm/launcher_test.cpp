@@ -10,16 +10,25 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string mismatch(int size, std::map<std::string, std::string> environment) {
-  return launcher_mismatch(size, [&](const char* name) { return environment[name]; });
+std::string mismatch(int size, std::map<std::string, std::string> environment, bool whole_job = true) {
+  return launcher_mismatch(size, whole_job, [&](const char* name) { return environment[name]; });
 }
 
 TEST(Launcher, NoLauncherIsFine) { EXPECT_EQ(mismatch(1, {}), ""); }
 
 TEST(Launcher, SrunThatStartsSingletonsNamesTheFix) {
-  const auto sentence = mismatch(1, {{"SLURM_NTASKS", "4"}});
-  EXPECT_THAT(sentence, HasSubstr("SLURM_NTASKS is 4, but MPI sees 1 rank:"));
+  const auto sentence = mismatch(1, {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "8"}}, false);
+  EXPECT_THAT(sentence, HasSubstr("SLURM_STEP_NUM_TASKS is 4, but MPI sees 1 rank:"));
   EXPECT_THAT(sentence, HasSubstr("srun --mpi=pmix"));
+}
+
+TEST(Launcher, ABatchScriptWithoutALauncherIsAMistakeWhereTheWholeJobIsMeant) {
+  EXPECT_THAT(mismatch(1, {{"SLURM_NTASKS", "4"}}), HasSubstr("in a batch script start it with srun --mpi=pmix"));
+  EXPECT_EQ(mismatch(1, {{"SLURM_NTASKS", "4"}}, false), "");
+}
+
+TEST(Launcher, AStepMayUseAPartOfAnAllocation) {
+  EXPECT_EQ(mismatch(1, {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_NTASKS", "8"}}), "");
 }
 
 TEST(Launcher, AnotherMpirunNamesTheFix) {

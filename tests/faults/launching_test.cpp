@@ -27,9 +27,11 @@ std::string plan_of_a_small_model() {
 
 // The sentences for each launcher: tests/comm/launcher_test.cpp.
 TEST(Faults, fault_17_processes_that_do_not_know_of_each_other_end_with_two_and_the_fix) {
-  const auto by_srun = test::run_job("SLURM_PROCID=0 SLURM_NTASKS=4 " + plan_of_a_small_model());
+  const auto by_srun =
+      test::run_job("SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 " + plan_of_a_small_model());
   EXPECT_EQ(by_srun.code, 2) << by_srun.output;
-  EXPECT_THAT(by_srun.output, AllOf(HasSubstr("SLURM_NTASKS is 4, but MPI sees 1 rank"), HasSubstr("srun --mpi=pmix")));
+  EXPECT_THAT(by_srun.output,
+              AllOf(HasSubstr("SLURM_STEP_NUM_TASKS is 4, but MPI sees 1 rank"), HasSubstr("srun --mpi=pmix")));
   const auto by_another = test::run_job("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 " + plan_of_a_small_model());
   EXPECT_EQ(by_another.code, 2) << by_another.output;
   EXPECT_THAT(by_another.output, HasSubstr("OMPI_COMM_WORLD_SIZE is 2, but MPI sees 1 rank"));

@@ -347,11 +347,11 @@ class Errors(launch.Case):
     def test_srun_without_pmix_starts_processes_that_are_alone(self):
         self.write(BASE)
         jobs = [launch.Job(0, ["train", "config.yaml"], folder=self.folder,
-                           env={"SLURM_NTASKS": "4", "SLURM_PROCID": str(rank)}) for rank in range(4)]
+                           env={"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": str(rank)}) for rank in range(4)]
         results = [job.wait(30) for job in jobs]
         self.assertEqual([r.code for r in results], [CONFIG] * 4)
         spoken, = [error for r in results for error in r.errors]
-        self.assertIn("SLURM_NTASKS is 4, but MPI sees 1 rank: ", spoken)
+        self.assertIn("SLURM_STEP_NUM_TASKS is 4, but MPI sees 1 rank: ", spoken)
         self.assertIn("srun --mpi=pmix", spoken)
 
     def test_help_and_version_are_said_once(self):
