@@ -2,6 +2,7 @@
 # scripts/test.sh [STAGE...]: installs what is missing, builds, tests. Stages, in this order; default: all of them.
 #   format     clang-format on all sources
 #   release    build, then all tests
+#   cluster    jobs under a Slurm that the test starts, and on two hosts that are namespaces; needs the build of release
 #   emulated   the CUDA backend and NCCL on emulated GPUs: kernels, Keras's cases, meshes, failures
 #   asan       mesh, config, checkpoint, data and runtime tests and 60 cases of mesh equality under ASan, LSan and UBSan
 #   tsan       the thread communicator and the executor with its communication thread under TSan
@@ -11,7 +12,7 @@
 # all, "passed N, failed N".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- format release emulated asan tsan fuzz tidy
+[ $# -gt 0 ] || set -- format release cluster emulated asan tsan fuzz tidy
 export TESSERA_CUDA_ARCHITECTURES=${TESSERA_CUDA_ARCHITECTURES:-90}  # one and its PTX, where the toolkit is
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export CCACHE_DIR=${CCACHE_DIR:-$HOME/.cache/ccache}
@@ -23,7 +24,16 @@ sources() { git ls-files -- '*.h' '*.cpp'; }
 stage_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
 stage_release() {
-  scripts/build.sh release && ctest --test-dir build/release --output-on-failure --no-tests=error -j "$jobs"
+  scripts/build.sh release && ctest --test-dir build/release --output-on-failure --no-tests=error -LE cluster -j "$jobs"
+}
+
+stage_cluster() {
+  scripts/install_packages.sh packages_cluster.txt || return 1
+  if [ ! -x build/release/bin/trainer ]; then
+    echo "there is no build/release/bin/trainer: run the stage release first"
+    return 1
+  fi
+  ctest --test-dir build/release --output-on-failure --no-tests=error -L cluster
 }
 
 # It needs the toolkit's headers, not a GPU.
