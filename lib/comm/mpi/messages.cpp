@@ -4,6 +4,7 @@
 #include <chrono>
 #include <sched.h>
 #include <thread>
+#include <utility>
 
 namespace tessera::comm {
 
@@ -38,6 +39,7 @@ void Messages::wait(const char* what) {
   };
   const auto start = std::chrono::steady_clock::now();
   auto looked = start;
+  bool waits = false;
   for (int tries = 0; !done(); ++tries) {
     if (tries < spins) continue;
     if (tries < spins + yields) {
@@ -48,8 +50,10 @@ void Messages::wait(const char* what) {
     const auto now = std::chrono::steady_clock::now();
     if (now - looked < kLook) continue;
     looked = now;
+    if (!std::exchange(waits, true)) watch_.wait_outside(true);
     look(what, std::chrono::duration<double>(now - start).count());
   }
+  if (waits) watch_.wait_outside(false);
   requests_.clear();
   peers_.clear();
 }

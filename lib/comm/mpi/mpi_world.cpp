@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "comm/mpi/check.h"
+#include "comm/mpi/launcher_end.h"
 #include "comm/mpi/multi_node_communicator.h"
 #include "comm/mpi/node_control.h"
 #include "comm/mpi/session.h"
@@ -156,6 +157,7 @@ class MpiWorld final : public World {
       const auto me = watch_.name_of(rank()) + ": ";
       std::fprintf(stderr, "error: %s%s\n", sentence.starts_with(me) ? "" : me.c_str(), sentence.c_str());
       std::fflush(nullptr);
+      end_launcher_after(deadline());
       MPI_Abort(MPI_COMM_WORLD, exit_code);
     } else {
       std::this_thread::sleep_for(
@@ -170,7 +172,14 @@ class MpiWorld final : public World {
       const long pid = session_.pids[static_cast<std::size_t>(rank)];
       return pid == 0 || is_running(pid);
     };
-    return {*this, session_.hosts, &control_->failed, alive, patience};
+    const auto outside = [this](int rank) -> std::atomic<std::int32_t>* {
+      const auto r = static_cast<std::size_t>(rank);
+      const int there = session_.node_rank_of[r];
+      const bool told = session_.node_of[r] == session_.node_of[static_cast<std::size_t>(session_.rank)] &&
+                        there < NodeControl::kMostRanks;
+      return told ? &control_->outside[there] : nullptr;
+    };
+    return {*this, session_.hosts, &control_->failed, alive, patience, outside};
   }
 
   /// Ranks of the node that have not come to this rank's step.

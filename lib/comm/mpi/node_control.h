@@ -25,6 +25,7 @@ class NodeControl {
 
   static constexpr int kMostRanks = 1024;
   std::atomic<std::int64_t> steps[kMostRanks];  // that the ranks of the node have come to
+  std::atomic<std::int32_t> outside[kMostRanks];  // their threads that wait for messages
 
  private:
   static constexpr int kPartitions = 256;

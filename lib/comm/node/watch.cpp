@@ -7,16 +7,38 @@
 namespace tessera::comm {
 
 Watch::Watch(const World& world, std::vector<std::string> hosts, const std::atomic<std::uint32_t>* failed,
-             std::function<bool(int)> alive, double patience)
-    : world_(world), hosts_(std::move(hosts)), failed_(failed), alive_(std::move(alive)), patience_(patience) {}
+             std::function<bool(int)> alive, double patience, std::function<std::atomic<std::int32_t>*(int)> outside)
+    : world_(world),
+      hosts_(std::move(hosts)),
+      failed_(failed),
+      alive_(std::move(alive)),
+      patience_(patience),
+      outside_(std::move(outside)) {}
+
+void Watch::wait_outside(bool waits) const {
+  if (auto* flag = outside_(world_.rank())) flag->fetch_add(waits ? 1 : -1, std::memory_order_relaxed);
+}
+
+bool Watch::waits_outside(int rank) const {
+  const auto* flag = outside_(rank);
+  return flag != nullptr && flag->load(std::memory_order_relaxed) > 0;
+}
+
+/// Where a collective of MPI is waited for: all but those of the node who wait for it too. None: all others may be.
+std::vector<int> Watch::who_may_be_missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (rank != world_.rank() && !waits_outside(rank)) ranks.push_back(rank);
+  }
+  if (std::ssize(ranks) + 1 == world_.size()) ranks.clear();
+  return ranks;
+}
 
 std::string Watch::name_of(int rank) const {
   return fmt::format("rank {} on {}", rank, hosts_[static_cast<std::size_t>(rank)]);
 }
 
-std::string Watch::doing(const char* what) const {
-  return to_string(world_.context(), what);
-}
+std::string Watch::doing(const char* what) const { return to_string(world_.context(), what); }
 
 int Watch::first_dead() const {
   for (int rank = 0; rank < world_.size(); ++rank) {
@@ -52,9 +74,14 @@ void Watch::look(const char* what, double seconds, const std::vector<int>& missi
     fail(ExitCode::kPeerLost, "{}: {} cannot go on: {} has ended", me, doing(what), name_of(dead));
   }
   const double limit = world_.deadline() * patience_;
-  if (seconds > limit) {
-    fail(ExitCode::kPeerLost, "{}: {} has waited {:.3g} s for {}", me, doing(what), limit, list(missing));
+  if (seconds <= limit) return;
+  auto ranks = missing.empty() ? who_may_be_missing() : missing;
+  std::erase_if(ranks, [&](int rank) { return waits_outside(rank); });
+  if (ranks.empty() && !missing.empty()) {
+    if (seconds <= 2 * limit) return;
+    ranks = missing;
   }
+  fail(ExitCode::kPeerLost, "{}: {} has waited {:.3g} s for {}", me, doing(what), limit, list(ranks));
 }
 
 }  // namespace tessera::comm
