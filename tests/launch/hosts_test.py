@@ -165,6 +165,15 @@ class Hosts(launch.Case):
             time.sleep(0.05)
         return job
 
+    def test_a_stopped_rank_is_named_with_its_host(self):
+        job = self.start_training()
+        victim = max(pid for pid, host in self.ranks().items() if host == "beta")
+        os.kill(victim, signal.SIGSTOP)
+        result = job.wait(30)
+        self.assertEqual((result.code, len(result.errors)), (7, 1), str(result))
+        self.assertRegex(result.errors[0], r"has waited 1[01] s for ranks? .*\(beta\)$")
+        self.assertNotIn("(alpha)", result.errors[0])
+
     def test_a_link_that_drops_ends_the_job_with_a_sentence_and_without_a_rank_left(self):
         job = self.start_training()
         start = time.monotonic()
@@ -173,8 +182,8 @@ class Hosts(launch.Case):
         print(f"ended after {time.monotonic() - start:.1f} s\n{result}", file=sys.stderr)
         self.assertNotEqual(result.code, 0)
         sentence, = result.errors
-        self.assertRegex(sentence, r"rank [01] on alpha: .* of \S+.*\(instruction \d+, step \d+\) has waited 11 s for "
-                                   r"ranks? [23](, 3)? \(beta\)")
+        self.assertRegex(sentence, r"rank [01] on alpha: (.* of .*, layer .* \(instruction \d+, step \d+\)|"
+                                   r"the vote of all ranks.*) has waited 11 s for ranks? [23](, 3)? \(beta\)")
         while self.ranks():
             self.assertLess(time.monotonic() - start, 25, f"ranks were left: {self.ranks()}")
             time.sleep(0.1)

@@ -67,7 +67,7 @@ void Messages::look(const char* what, double seconds) {
     if (flag == 0 && peers_[i] != kEveryone && !known) missing_.push_back(peers_[i]);
   }
   std::sort(missing_.begin(), missing_.end());
-  watch_.look(what, seconds, missing_, watch_.first_dead());
+  watch_.look(what, seconds, missing_, watch_.first_dead(), true);
 }
 
 }  // namespace tessera::comm

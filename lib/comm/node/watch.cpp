@@ -24,14 +24,15 @@ bool Watch::waits_outside(int rank) const {
   return flag != nullptr && flag->load(std::memory_order_relaxed) > 0;
 }
 
-/// Where a collective of MPI is waited for: all but those of the node who wait for it too. None: all others may be.
-std::vector<int> Watch::who_may_be_missing() const {
-  std::vector<int> ranks;
+/// Who doesn't come to a collective of messages: ranks of the node that don't wait for messages, else those of other
+/// nodes.
+std::vector<int> Watch::who_is_missing() const {
+  std::vector<int> here, elsewhere;
   for (int rank = 0; rank < world_.size(); ++rank) {
-    if (rank != world_.rank() && !waits_outside(rank)) ranks.push_back(rank);
+    if (rank == world_.rank() || waits_outside(rank)) continue;
+    (outside_(rank) != nullptr ? here : elsewhere).push_back(rank);
   }
-  if (std::ssize(ranks) + 1 == world_.size()) ranks.clear();
-  return ranks;
+  return here.empty() ? elsewhere : here;
 }
 
 std::string Watch::name_of(int rank) const {
@@ -64,7 +65,7 @@ std::string Watch::list(const std::vector<int>& ranks) const {
   return text;
 }
 
-void Watch::look(const char* what, double seconds, const std::vector<int>& missing, int dead) const {
+void Watch::look(const char* what, double seconds, const std::vector<int>& missing, int dead, bool by_messages) const {
   const auto me = name_of(world_.rank());
   if (const auto failed = failed_->load(std::memory_order_acquire); failed != 0) {
     const auto rank = static_cast<int>(failed) - 1;
@@ -75,7 +76,7 @@ void Watch::look(const char* what, double seconds, const std::vector<int>& missi
   }
   const double limit = world_.deadline() * patience_;
   if (seconds <= limit) return;
-  auto ranks = missing.empty() ? who_may_be_missing() : missing;
+  auto ranks = missing.empty() && by_messages ? who_is_missing() : missing;
   std::erase_if(ranks, [&](int rank) { return waits_outside(rank); });
   if (ranks.empty() && !missing.empty()) {
     if (seconds <= 2 * limit) return;

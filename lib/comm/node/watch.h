@@ -34,10 +34,11 @@ class Watch {
   int first_dead() const;
 
   /// Throws Error (peer lost) if a rank has failed, `dead` (-1: none) has ended, or the time is over after `seconds` of
-  /// waiting for the `missing` ranks (none: nobody knows
-  /// which). Ranks of the node that wait for messages are given as much time again to say for whom. `what`:
-  /// "all_reduce", if the world has no context.
-  void look(const char* what, double seconds, const std::vector<int>& missing, int dead) const;
+  /// waiting for the `missing` ranks (none: nobody knows which; by_messages: of a collective of MPI, so that it is one
+  /// of this node that doesn't wait for messages, else one of another). Missing ranks of the node that themselves wait
+  /// for messages are given as much time again to say for whom. `what`: "all_reduce", if the world has no context.
+  void look(const char* what, double seconds, const std::vector<int>& missing, int dead,
+            bool by_messages = false) const;
 
   /// "rank 5 on node07"
   std::string name_of(int rank) const;
@@ -46,7 +47,7 @@ class Watch {
 
  private:
   bool waits_outside(int rank) const;
-  std::vector<int> who_may_be_missing() const;
+  std::vector<int> who_is_missing() const;
   std::string list(const std::vector<int>& ranks) const;
 
   const World& world_;
