@@ -24,7 +24,7 @@ class NodeControl {
   std::atomic<std::uint32_t> aborting;  // 1: a rank has taken it on itself to end the job
 
   static constexpr int kMostRanks = 1024;
-  std::atomic<std::int64_t> steps[kMostRanks];  // that the ranks of the node have come to
+  std::atomic<std::int64_t> steps[kMostRanks];    // that the ranks of the node have come to
   std::atomic<std::int32_t> outside[kMostRanks];  // their threads that wait for messages
 
  private:
