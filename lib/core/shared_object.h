@@ -1,8 +1,15 @@
 #pragma once
 
+#include <filesystem>
+#include <string>
+
 namespace tessera {
 
-/// Opens a shared object of this project that lies beside the program, and returns its function `entry`. It stays open.
+/// Where a shared object of this project lies for a program in `folder`: beside it, as built, else in ../lib/tessera,
+/// as installed. Beside it, too, where it isn't at all.
+std::filesystem::path shared_object_path(const std::filesystem::path& folder, const std::string& file);
+
+/// Opens a shared object of this project (shared_object_path), and returns its function `entry`. It stays open.
 /// Throws Error (config): why it can't be opened, and to install `libraries` or use device: cpu. `what`: "CUDA".
 void* open_shared_object(const char* file, const char* entry, const char* what, const char* libraries);
 
