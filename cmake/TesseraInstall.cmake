@@ -18,9 +18,16 @@ add_custom_command(OUTPUT ${cli_files}
   DEPENDS trainer ${CMAKE_SOURCE_DIR}/scripts/cli_files.py ${CMAKE_SOURCE_DIR}/docs/cli.md VERBATIM)
 add_custom_target(installed ALL DEPENDS ${cli_files})
 
+# Folders that others can enter whatever the umask is: CMake gives these permissions to the last of a path alone.
+foreach(folder ${CMAKE_INSTALL_BINDIR} ${data} ${data}/tessera ${data}/doc ${data}/man ${data}/man/man1 ${data}/zsh
+    ${data}/zsh/vendor-completions ${data}/bash-completion ${data}/bash-completion/completions)
+  install(DIRECTORY DESTINATION ${folder})
+endforeach()
 install(TARGETS trainer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(backend tessera_cuda tessera_nccl)
   if(TARGET ${backend})
+    install(DIRECTORY DESTINATION lib)
+    install(DIRECTORY DESTINATION lib/tessera)
     install(TARGETS ${backend} LIBRARY DESTINATION lib/tessera)  # where the program looks: lib/core/shared_object.h
     add_dependencies(installed ${backend})
   endif()
