@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # scripts/test.sh [STAGE...]: installs what is missing, builds, tests. Stages, in this order; default: all of them.
 #   format     clang-format on all sources
-#   release    build, then all tests
+#   release    build, then all tests but those of cluster and package
 #   cluster    jobs under a Slurm that the test starts, and on two hosts that are namespaces; needs the build of release
+#   package    installation, .deb and tarball, and a container with them (as root): labels install and container
 #   emulated   the CUDA backend and NCCL on emulated GPUs: kernels, Keras's cases, meshes, failures
 #   asan       mesh, config, checkpoint, data and runtime tests and 60 cases of mesh equality under ASan, LSan and UBSan
 #   tsan       the thread communicator and the executor with its communication thread under TSan
@@ -12,7 +13,7 @@
 # all, "passed N, failed N".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- format release cluster emulated asan tsan fuzz tidy
+[ $# -gt 0 ] || set -- format release cluster package emulated asan tsan fuzz tidy
 export TESSERA_CUDA_ARCHITECTURES=${TESSERA_CUDA_ARCHITECTURES:-90}  # one and its PTX, where the toolkit is
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export CCACHE_DIR=${CCACHE_DIR:-$HOME/.cache/ccache}
@@ -24,7 +25,8 @@ sources() { git ls-files -- '*.h' '*.cpp'; }
 stage_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
 stage_release() {
-  scripts/build.sh release && ctest --test-dir build/release --output-on-failure --no-tests=error -LE cluster -j "$jobs"
+  scripts/build.sh release &&
+    ctest --test-dir build/release --output-on-failure --no-tests=error -LE '^(cluster|install|container)$' -j "$jobs"
 }
 
 stage_cluster() {
@@ -33,7 +35,13 @@ stage_cluster() {
     echo "there is no build/release/bin/trainer: run the stage release first"
     return 1
   fi
-  ctest --test-dir build/release --output-on-failure --no-tests=error -L cluster
+  ctest --test-dir build/release --output-on-failure --no-tests=error -L '^cluster$'
+}
+
+stage_package() {
+  scripts/install_packages.sh packages_container.txt && scripts/build.sh release installed || return 1
+  [ "$(id -u)" = 0 ] || echo "NOT RUN: the container's tests, which need root"
+  ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(install|container)$'
 }
 
 # It needs the toolkit's headers, not a GPU.
