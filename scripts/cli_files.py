@@ -125,11 +125,12 @@ def man_page(version, options, verbs, markdown):
     what = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text[""], re.MULTILINE))
     intro, _, after = re.split(r"((?:^\|.*\n)+)", text.pop(""), maxsplit=1, flags=re.MULTILINE)
     out = [f'.TH TRAINER 1 "" "Tessera {version}" "User Commands"', ".SH NAME",
-           "trainer \\- train a Keras-style model on a device mesh, one MPI rank a device", ".SH SYNOPSIS", ".nh", ".ad l"]
+           "trainer \\- train a Keras-style model on a device mesh, one MPI rank a device",
+           ".SH SYNOPSIS", ".nh", ".ad l"]
     for verb in verbs:
         out += synopsis(verb)
-    out += ["\\fBtrainer \\-\\-version\\fR", ".hy", ".ad b", ".SH DESCRIPTION", *roff_text(intro), *roff_text(after),
-            ".SH OPTIONS"]
+    out += ["\\fBtrainer \\-\\-version\\fR", ".hy", ".ad b"]
+    out += [".SH DESCRIPTION", *roff_text(intro), *roff_text(after), ".SH OPTIONS"]
     for option in options:
         out += described(option)
     out.append(".SH VERBS")
@@ -256,7 +257,8 @@ def zsh_completion(options, verbs):
     cases = []
     for verb in [*verbs[1:], verbs[0]]:  # a config without a verb is trained
         head = "*" if verb is verbs[0] else verb.name
-        cases.append(f"    {head})  # {verb.name}\n      _arguments \\\n{arguments([*verb.options, *verb.positionals], 8)} ;;")
+        items = arguments([*verb.options, *verb.positionals], 8)
+        cases.append(f"    {head})  # {verb.name}\n      _arguments \\\n{items} ;;")
     return fill(ZSH, verbs="\n".join(f"    '{v.name}:{v.about}'" for v in verbs), cases="\n".join(cases), yaml=YAML,
                 options=arguments(options, 6) + " \\")
 

@@ -24,6 +24,7 @@ sources() { git ls-files -- '*.h' '*.cpp'; }
 
 stage_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
+packaged='^(install|container)$'  # labels of stage package
 stage_release() {
   scripts/build.sh release &&
     ctest --test-dir build/release --output-on-failure --no-tests=error -LE '^(cluster|install|container)$' -j "$jobs"

@@ -1,5 +1,5 @@
-"""The Dockerfile's image, built and run without a daemon: by buildah in chroots, as root, on a base of this machine's release that
-debootstrap makes and that stays in TESSERA_BUILD/container for the next time. The package of that build goes into it."""
+"""The Dockerfile's image, built and run without a daemon: by buildah in chroots, as root, on a base of this machine's
+release that debootstrap makes and that stays in TESSERA_BUILD/container. The package of that build goes into it."""
 
 import json
 import os
@@ -152,7 +152,8 @@ class Image(unittest.TestCase):
         self.assertLess(self.megabytes, LIMIT_MB)
 
     def test_build_folders_are_no_part_of_the_context(self):
-        kept, left = ("dist/a.deb", "lib/core/a.h"), (".git/config", "build/release/x.o", "dist/a.tar.gz", "runs/x", "scripts/__pycache__/a.pyc")
+        kept = ("dist/a.deb", "lib/core/a.h")
+        left = (".git/config", "build/release/x.o", "dist/a.tar.gz", "runs/x", "scripts/__pycache__/a.pyc")
         folder = self.folder / "ignored"
         for file in (*kept, *left):
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +162,8 @@ class Image(unittest.TestCase):
         (self.folder / "copy").write_text("FROM scratch\nCOPY . /copied/\n")
         call(*self.buildah, "bud", "-q", "-f", self.folder / "copy", "-t", "copy", folder)
         copied = pathlib.Path(call(*self.buildah, "mount", call(*self.buildah, "from", "copy"))) / "copied"
-        self.assertEqual({str(f.relative_to(copied)) for f in copied.rglob("*") if f.is_file()} - {".dockerignore"}, set(kept))
+        found = {str(file.relative_to(copied)) for file in copied.rglob("*") if file.is_file()}
+        self.assertEqual(found - {".dockerignore"}, set(kept))
 
 
 if __name__ == "__main__":

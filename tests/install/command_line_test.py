@@ -35,10 +35,9 @@ OPTIONS = {verb: heads(say(launch.TRAINER, verb, "--help")) for verb in VERBS}
 class CommandLine(launch.Case):
     def bash(self, *words):
         """What bash offers for the last of these words."""
-        script = f'source {CLI}/trainer; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trainer; printf "%s\\n" "${{COMPREPLY[@]}}"'
-        found = subprocess.run(["bash", "-c", script, "bash", "trainer", *words], check=True, capture_output=True, text=True,
-                               cwd=self.folder).stdout
-        return set(found.split())
+        script = """cd "$1"; source "$2"; shift 2
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trainer; printf '%s\\n' "${COMPREPLY[@]}" """
+        return set(say("bash", "-c", script, "bash", self.folder, CLI / "trainer", "trainer", *words).split())
 
     def zsh(self, *words):
         """The specifications that zsh's _arguments and _describe are given for the last of these words."""
@@ -75,13 +74,14 @@ class CommandLine(launch.Case):
     def test_the_man_page_has_each_verb_with_its_options(self):
         page = gzip.decompress((CLI / "trainer.1.gz").read_bytes()).decode().replace("\\-", "-")
         verbs = page.partition("\n.SH VERBS\n")[2].partition("\n.SH ")[0]
-        described = dict(zip(re.findall(r"^\.SS (\w+)$", verbs, re.MULTILINE), re.split(r"^\.SS .*$", verbs, flags=re.MULTILINE)[1:]))
+        _, *parts = re.split(r"^\.SS (\w+)$", verbs, flags=re.MULTILINE)
+        described = dict(zip(parts[::2], parts[1::2]))
         self.assertEqual(list(described), VERBS)
         for verb, text in described.items():
-            own = {option for head in re.findall(r"^\.TP\n(.*)", text, re.MULTILINE) for option in re.findall(r"--[a-z-]+", head)}
+            own = set().union(*map(long_options, re.findall(r"^\.TP\n(.*)", text.replace("\\fB", ""), re.MULTILINE)))
             self.assertEqual(own, OPTIONS[verb] - {"--help"}, verb)
             usage, = re.findall(rf"^\\fBtrainer {verb}\\fR.*", page, re.MULTILINE)
-            self.assertEqual(set(re.findall(r"--[a-z-]+", usage)), OPTIONS[verb] - {"--help"})
+            self.assertEqual(long_options(usage.replace("\\fB", "")), OPTIONS[verb] - {"--help"})
 
     @unittest.skipUnless(shutil.which("groff"), "there is no groff")
     def test_the_man_page_is_set_without_a_warning(self):
@@ -92,7 +92,7 @@ class CommandLine(launch.Case):
 
     def test_the_documentation_names_every_option_of_a_verb(self):
         lines = re.findall(r"^    trainer (.*)$", (launch.ROOT / "docs/cli.md").read_text(), re.MULTILINE)
-        shown = {re.sub(r"[\[\]]", "", line.split()[0]): long_options(line) for line in lines if not line.startswith("--")}
+        shown = {line.split()[0].strip("[]"): long_options(line) for line in lines if not line.startswith("--")}
         self.assertEqual(list(shown), VERBS)
         self.assertEqual(shown, {verb: options - {"--help"} for verb, options in OPTIONS.items()})
 

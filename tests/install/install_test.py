@@ -23,12 +23,13 @@ FILES = {
     "bin/trainer", "share/man/man1/trainer.1.gz", "share/bash-completion/completions/trainer",
     "share/zsh/vendor-completions/_trainer", "share/doc/tessera/README.md",
     *(f"share/doc/tessera/{file.name}" for file in (launch.ROOT / "docs").glob("*.md")),
-    *(f"share/tessera/examples/{file.relative_to(launch.CONFIGS)}" for file in launch.CONFIGS.rglob("*") if file.is_file()),
-    *(f"share/tessera/{file.relative_to(launch.ROOT / 'scripts')}" for file in (launch.ROOT / "scripts/slurm").rglob("*")),
+    *(f"share/tessera/examples/{file.relative_to(launch.CONFIGS)}" for file in launch.CONFIGS.rglob("*.*")),
+    *(f"share/tessera/slurm/{file.name}" for file in (launch.ROOT / "scripts/slurm").glob("*")),
     *(f"lib/tessera/{file.name}" for file in (BUILD / "bin").glob("libtessera_*.so")),
 }
 PROGRAM = pathlib.Path("bin/trainer")
-WITHOUT_SOURCES = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(launch.ROOT))
+WITHOUT_SOURCES = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"',
+                   str(launch.ROOT))
 
 
 def call(*words, **options):
@@ -125,7 +126,8 @@ class Installed(launch.Case):
         owners = {line.split()[1] for line in call("dpkg-deb", "-c", self.deb).splitlines()}
         self.assertEqual(owners, {"root/root"})
         fields = call("dpkg-deb", "-f", self.deb)
-        for field in ("Package: tessera", f"Version: {self.version}", "Maintainer: ", "Description: ", "Section: ", "Installed-Size: "):
+        for field in ("Package: tessera", f"Version: {self.version}", "Maintainer: ", "Description: ", "Section: ",
+                      "Installed-Size: "):
             self.assertIn(field, fields)
         self.assertNotIn(".symtab", call("readelf", "-SW", self.trees["deb"] / PROGRAM), "it isn't stripped")
 
