@@ -117,6 +117,7 @@ class Image(unittest.TestCase):
         os.chown(self.work, 4321, 4321)
         self.runs("mpirun", "-np", "2", "trainer", "config.yaml", user="4321:4321")
         self.assertEqual((self.work / "runs/wide/final.safetensors").stat().st_uid, 4321)
+        self.runs("sh", "-c", 'test -w "$HOME"', user="4321:4321")  # for what is found once and kept
 
     def test_root_trains(self):
         self.runs("mpirun", "-np", "2", "trainer", "config.yaml", user="root")
