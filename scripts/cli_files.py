@@ -106,7 +106,10 @@ def sections_of(markdown):
 
 
 def synopsis(verb):
-    words = [f"\\fBtrainer {verb.name}\\fR", *(f"\\fI{p.names[0]}\\fR" for p in verb.positionals)]
+    words = [f"\\fBtrainer {verb.name}\\fR"]
+    for positional in verb.positionals:
+        word = f"\\fI{positional.names[0]}\\fR"
+        words.append(word if "REQUIRED" in positional.value else f"[{word}]")
     for option in verb.options:
         if "--help" not in option.names:
             name = option.names[-1].replace("-", "\\-")
