@@ -1,6 +1,7 @@
 // Mistakes made in the product's own kernels and in what they are given, each of which the emulator must name:
-//   a barrier left out           the race, or the shared memory that nobody has written; for each barrier of the
-//   kernels a host pointer as operand    the access a buffer one element short   the write past its end
+// - a barrier left out, each of the kernels': the race, or the shared memory that nobody has written;
+// - a host pointer as operand: the access;
+// - a buffer one element short: the access past its end.
 // The kernels that have barriers are compiled into this program a second time, with barriers.h in front.
 #include <algorithm>
 #include <filesystem>
