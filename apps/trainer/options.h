@@ -17,8 +17,8 @@ struct Options {
   std::int64_t timeout_s = 120;        // how long a rank waits for another
   std::string weights;
   std::string resume = "auto";  // or "never", or a checkpoint's folder
-  std::string data;  // "": validation, else train
-  std::string type;  // devices: "", "gpu", "cpu"
+  std::string data;             // "": validation, else train
+  std::string type;             // devices: "", "gpu", "cpu"
   bool json = false, explain = false, measure = false, allow_mixed = false, profile = false, nan_search = false;
 };
 

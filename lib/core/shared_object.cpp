@@ -10,7 +10,7 @@ namespace tessera {
 
 std::filesystem::path shared_object_path(const std::filesystem::path& folder, const std::string& file) {
   std::error_code error;
-  const auto installed = folder.parent_path() / "lib/tessera" / file;
+  auto installed = folder.parent_path() / "lib/tessera" / file;
   if (!std::filesystem::exists(folder / file, error) && std::filesystem::exists(installed, error)) return installed;
   return folder / file;
 }

@@ -112,8 +112,8 @@ class Device {
   virtual void synchronize() = 0;
 
   virtual std::unique_ptr<Event> make_event() = 0;
-  /// Takes down what `queue` queues in both streams, without running it. The work begins and ends in the compute stream,
-  /// and each of its kernels and collectives has run before. Null where run() does not only queue.
+  /// Takes down what `queue` queues in both streams, without running it. The work begins and ends in the compute
+  /// stream, and each of its kernels and collectives has run before. Null where run() does not only queue.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& queue) {
     (void)queue;
     return nullptr;

@@ -22,8 +22,8 @@ struct PlanRequest {
   std::int64_t memory_limit = 0;  // bytes a device; 0: the profile's, or none
   /// Host memory that a program's loader reads through, beside the batch that it prefetches; 0: nothing is loaded.
   std::int64_t loader_bytes = 0;
-  bool snapshot = false;  // checkpoints are written while steps go on
-  bool uploads = false;   // kernels cannot read the host's memory: inputs are copied to the device
+  bool snapshot = false;            // checkpoints are written while steps go on
+  bool uploads = false;             // kernels cannot read the host's memory: inputs are copied to the device
   bool squares_in_updates = false;  // the device's updates hand out the sums of squares of their gradients
   /// Working memory in bytes that the device needs for a kernel; the plan has the most of all, and of the profile's.
   std::function<std::int64_t(const Program&, const KernelCall&)> scratch = {};
@@ -34,7 +34,8 @@ struct PlanRequest {
 /// least number of ranks that fits).
 Plan make_plan(const PlanRequest& request);
 
-/// The pools that a plan has: all, but kUploads where kernels read the host's memory, and kSnapshot without checkpoints.
+/// The pools that a plan has: all, but kUploads where kernels read the host's memory, and kSnapshot without
+/// checkpoints.
 std::vector<Pool> pools_of(const Plan& plan);
 
 /// Bytes of device memory that a rank needs: all pools but those of the host, staging and snapshot.

@@ -16,12 +16,12 @@ namespace tessera::partition {
 
 /// A pool is one allocation of the runtime. Offsets are multiples of kAlignment and equal on all ranks.
 enum class Pool : std::uint8_t {
-  kState,    // variables, slots, metric states: live as long as the plan
-  kArena,    // everything else of a step
-  kComm,     // what collectives read and write: lies in the shared window (CPU) or registered memory (NCCL)
-  kStaging,  // host memory of the loader
-  kScratch,  // working memory of the kernels, which run one at a time
-  kUploads,  // on a GPU: its copy of the inputs in the staging pool, at their offsets; elsewhere empty
+  kState,     // variables, slots, metric states: live as long as the plan
+  kArena,     // everything else of a step
+  kComm,      // what collectives read and write: lies in the shared window (CPU) or registered memory (NCCL)
+  kStaging,   // host memory of the loader
+  kScratch,   // working memory of the kernels, which run one at a time
+  kUploads,   // on a GPU: its copy of the inputs in the staging pool, at their offsets; elsewhere empty
   kSnapshot,  // host memory where a checkpoint's share of this rank waits to be written; empty where none is planned
 };
 inline constexpr int kPoolCount = 7;

@@ -256,7 +256,8 @@ TEST(BadConfig, CompileDataFit) {
            "2:7: unknown key 'callbacks' in fit; it takes epochs, batch_size, shuffle, remainder, steps_per_epoch, "
            "validation_steps, validation_freq, skip_non_finite"},
           {"fit: {skip_non_finite: 2}\ndistribution: {micro_batches: 2}",
-           "2:6: fit.skip_non_finite does not go with distribution.micro_batches > 1: their gradients are summed together "
+           "2:6: fit.skip_non_finite does not go with distribution.micro_batches > 1: their gradients are summed "
+           "together "
            "with the update"},
       });
 }

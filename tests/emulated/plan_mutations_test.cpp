@@ -30,8 +30,8 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::StartsWith;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr int kSteps = 2;
 constexpr double kTolerance = 3e-5;

@@ -15,8 +15,7 @@ inline constexpr int kFlatThreads = 256;
 template <typename F>
 __device__ void each_four(std::int64_t n, const F& f) {
   const auto stride = threads_of_grid() * 4;
-  for (auto at = thread_of_grid() * 4; at < n; at += stride)
-    f(at, n - at < 4 ? static_cast<int>(n - at) : 4);
+  for (auto at = thread_of_grid() * 4; at < n; at += stride) f(at, n - at < 4 ? static_cast<int>(n - at) : 4);
 }
 
 /// What a block's first thread computes, for all of it. To be called by all threads, once in a kernel.
