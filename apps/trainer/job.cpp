@@ -6,12 +6,12 @@
 #include <iostream>
 #include <set>
 
-#include "checkpoint/folders.h"
 #include "comm/mpi/launcher.h"
 #include "core/text.h"
 #include "report/jsonl.h"
 #include "train/agree.h"
 #include "train/launch.h"
+#include "train/resume.h"
 
 namespace tessera::trainer {
 
@@ -80,16 +80,11 @@ config::Spec with_weights(const Options& options, config::Spec spec, comm::World
   if (!options.weights.empty()) return use(options.weights);
   const auto folder = std::filesystem::path(run_folder(spec));
   const auto trained = folder / "final.safetensors";
-  std::string newest;
-  train::agree(world, [&] {
-    if (world.rank() != 0) return;
-    if (std::filesystem::exists(trained))
-      newest = trained.string();
-    else if (const auto saved = checkpoint::finished_folders((folder / "checkpoints").string()); !saved.empty())
-      newest = saved.front().path;
-  });
-  newest = world.broadcast(newest, 0);
-  if (!newest.empty()) return use(newest);
+  if (world.broadcast(std::filesystem::exists(trained) ? "1" : "0", 0) == "1") return use(trained.string());
+  if (const auto found = train::find_checkpoint(world, (folder / "checkpoints").string(), "auto")) {
+    print_warnings(world, found->skipped);
+    return use(found->folder);
+  }
   if (spec.model.load_weights.empty())
     fail(ExitCode::kCheckpoint,
          "there are no weights: {} is not there, nor a checkpoint, and model.load_weights is not given; train first, "

@@ -63,6 +63,17 @@ void require_foreign_weights(const config::Spec& spec, const std::string& parent
             spec.model.load_weights);
 }
 
+/// What a signal alone has asked for is of no more use when training is complete.
+void remove_interruptions(const std::string& parent) {
+  std::error_code error;
+  for (const auto& folder : checkpoint::finished_folders(parent)) {
+    const bool asked_for =
+        ("\n" + checkpoint::read_manifest(folder.path).config).find("\ncheckpoint:") != std::string::npos;
+    if (!asked_for) std::filesystem::remove_all(folder.path, error);  // what can't be removed does no harm
+  }
+  std::filesystem::remove(parent, error);  // if it is empty
+}
+
 /// Whether a checkpoint is one of this run's folder, as rank 0 sees it. Collective.
 bool is_in(const std::string& parent, const std::string& folder, comm::World& world) {
   std::error_code error;
@@ -116,11 +127,8 @@ ExitCode train(const Options& options, comm::World& world) {
     report::write_profile(std::cout, session.executor().times(), session.hardware());
   if (!result.interrupted) {
     train::save_weights(world, session.executor(), (folder / "final.safetensors").string());
-    // What a signal alone has asked for is of no more use.
     train::agree(world, [&] {
-      if (world.rank() == 0 && !spec.checkpoint.present) checkpoint::remove_oldest(parent, 0);
-      std::error_code error;
-      if (world.rank() == 0) std::filesystem::remove(parent, error);  // if it is empty
+      if (world.rank() == 0 && !spec.checkpoint.present) remove_interruptions(parent);
     });
   }
   if (!result.save_failure.empty())

@@ -127,8 +127,8 @@ void finish_folder(const std::string& parent, const Manifest& manifest, const st
   sync_folder(partial);
   remove_folder(folder);  // the same step, saved before
   rename_durably(partial, folder);
-  write_text_file(folder + "/DONE", checksum_of(json));
-  sync_folder(folder);
+  write_text_file(folder + "/DONE.partial", checksum_of(json));  // a full disk leaves no empty DONE
+  rename_durably(folder + "/DONE.partial", folder + "/DONE");
   const auto run = fs::path(parent).parent_path().string();  // of whose folders the first save makes one
   sync_folder(run.empty() ? "." : run);
 }
@@ -136,6 +136,7 @@ void finish_folder(const std::string& parent, const Manifest& manifest, const st
 std::string read_manifest_text(const std::string& folder) {
   const auto done = folder + "/DONE", path = folder + "/manifest.json";
   std::error_code error;
+  if (!fs::is_directory(folder, error)) fail(ExitCode::kCheckpoint, "there is no folder '{}'", folder);
   if (!fs::exists(done, error)) fail(ExitCode::kCheckpoint, "{}: is no finished checkpoint: it has no DONE", folder);
   auto text = read_text_file(path);
   if (read_text_file(done) != checksum_of(text))

@@ -57,6 +57,17 @@ class Members {
 
 }  // namespace
 
+nlohmann::ordered_json parse_shallow(const std::string& text, const std::string& path) {
+  constexpr int kDeepest = 8;  // what is deeper is hostile: reading it takes the stack
+  return Json::parse(
+      text,
+      [&](int depth, Json::parse_event_t, Json&) {
+        if (depth > kDeepest) fail(ExitCode::kCheckpoint, "{}: is nested deeper than {} levels", path, kDeepest);
+        return true;
+      },
+      /*allow_exceptions=*/false);
+}
+
 std::string form_of(const TensorSpec& tensor) {
   return fmt::format("{} {}", stored_name(tensor.dtype), to_string(tensor.shape));
 }
@@ -85,7 +96,7 @@ std::string to_json(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
-  const auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_shallow(text, path);
   const Members top(json, path);
   if (const auto format = top.count("format"); format != kFormat)
     top.refuse(fmt::format("format {} is not {}, which this program reads", format, kFormat));
@@ -103,6 +114,10 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
                        .skipped = position.count("skipped"),
                        .weighted_loss = position.number("weighted_loss"),
                        .rows = position.number("rows")};
+  const auto& p = manifest.position;
+  if (p.skipped > p.steps || p.step_in_epoch > p.steps || manifest.ranks < 1)
+    top.refuse(fmt::format("{} steps, of which {} in epoch {}, {} skipped, on {} ranks", p.steps, p.step_in_epoch,
+                           p.epoch, p.skipped, manifest.ranks));
   for (const auto& [key, value] : top.object("order").items()) {
     if (!value.is_string()) top.refuse(fmt::format("'order.{}' is no text", key));
     manifest.order[key] = value.get<std::string>();

@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "checkpoint/header.h"
 
 namespace tessera::checkpoint {
@@ -38,6 +40,9 @@ struct Manifest {
 
   bool operator==(const Manifest&) const = default;
 };
+
+/// JSON of few levels; a discarded value for bad JSON, Error (checkpoint) naming `path` for deeper levels.
+nlohmann::ordered_json parse_shallow(const std::string& text, const std::string& path);
 
 /// "F32 (1024, 4096)"
 std::string form_of(const TensorSpec& tensor);

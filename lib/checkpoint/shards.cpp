@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/manifest.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -74,15 +75,15 @@ void TensorFiles::open(const std::string& path) {
 // An index is somebody's text: names of files in its own folder, and each tensor where it says.
 void TensorFiles::open_index(const std::string& path) {
   const auto text = read_text_file(path);
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_shallow(text, path);
   const auto bad = [&](const std::string& what) { fail(ExitCode::kCheckpoint, "{}: {}", path, what); };
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     bad("is no index of safetensors files: it has no weight_map");
   std::map<std::string, std::size_t> opened;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
-    if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
-      bad(fmt::format("'{}' lies in {}, which is no file's name", tensor, file.dump()));
-    const auto name = file.get<std::string>();
+    const auto name = file.is_string() ? file.get<std::string>() : "";
+    const bool plain = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == '/'; });
+    if (name.empty() || !plain) bad(fmt::format("what it says of '{}' is no file's name", tensor));
     if (!opened.contains(name)) {
       opened[name] = files_.size();
       files_.push_back(std::make_unique<SafetensorsReader>((fs::path(path).parent_path() / name).string()));

@@ -69,6 +69,9 @@ class Training::Loop {
 
   std::int64_t samples() const { return train_.samples(); }
   void start_at(const checkpoint::Position& position) {
+    if (position.epoch < fit_.epochs && position.step_in_epoch > train_.steps(position.epoch))
+      fail(ExitCode::kCheckpoint, "the checkpoint stands at step {} of epoch {}, which has {}", position.step_in_epoch,
+           position.epoch + 1, train_.steps(position.epoch));
     at_ = position;
     result_.steps = position.steps;
   }

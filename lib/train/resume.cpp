@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "checkpoint/folders.h"
@@ -105,6 +106,17 @@ std::vector<std::string> differences(const partition::Plan& plan, const Contents
   return list;
 }
 
+/// The lines of one key of a resolved config.
+std::string section_of(const std::string& resolved, const std::string& key) {
+  const auto begin = ("\n" + resolved).find("\n" + key + ":");
+  if (begin == std::string::npos) return "";
+  auto end = begin;
+  do end = resolved.find('\n', end + 1);
+  while (end != std::string::npos && end + 1 < resolved.size() &&
+         (resolved[end + 1] == ' ' || resolved[end + 1] == '-'));
+  return resolved.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
 std::vector<std::string> order_differences(const std::map<std::string, std::string>& saved,
                                            const std::map<std::string, std::string>& here) {
   std::vector<std::string> list;
@@ -166,6 +178,9 @@ std::optional<Found> find_checkpoint(comm::World& world, const std::string& pare
     const auto folder = listed.substr(begin, end - begin);
     try {
       auto manifest = checked_manifest(world, folder);
+      if (checkpoint::folder_of_step(parent, manifest.position.steps) != folder)
+        fail(ExitCode::kCheckpoint, "{}: is of step {}, which is not what its name says", folder,
+             manifest.position.steps);
       return Found{folder, std::move(manifest), std::move(skipped)};
     } catch (const Error& error) {
       if (error.code() != ExitCode::kCheckpoint) throw;
@@ -176,6 +191,12 @@ std::optional<Found> find_checkpoint(comm::World& world, const std::string& pare
     fail(ExitCode::kCheckpoint, "no checkpoint in {} is whole: {}. --resume never starts anew and removes them", parent,
          shortened_list(skipped));
   return std::nullopt;
+}
+
+void require_whole(comm::World& world, const std::string& path) {
+  std::error_code error;
+  const bool saved = std::filesystem::exists(std::filesystem::path(path) / "DONE", error);
+  if (world.broadcast(saved ? "1" : "0", 0) == "1") (void)checked_manifest(world, path);
 }
 
 std::map<std::string, std::string> data_order(const config::Spec& spec, std::int64_t samples) {
@@ -219,6 +240,14 @@ checkpoint::Position restore(Session& session, const Found& found, const std::ma
       ++loaded;
     }
     for (auto& sentence : list) told.push_back(found.folder + ": " + sentence);
+    for (const auto* key : {"model", "compile"})
+      if (list.empty() && section_of(found.manifest.config, key) != section_of(session.spec().resolved, key))
+        told.push_back(
+            fmt::format("`{}:` is not written as it was when {} was saved; the run goes on with what it says now", key,
+                        found.folder));
+    if (list.empty() && position.epoch > session.spec().fit.epochs)
+      told.push_back(fmt::format("{} stands in epoch {}, beyond fit.epochs: nothing is trained", found.folder,
+                                 position.epoch + 1));
     if (list.empty()) return;
     position = {};
     told.push_back(fmt::format("training starts anew, with {} variables of {}", loaded, found.folder));

@@ -22,6 +22,10 @@ struct Found {
 /// (checkpoint) on all ranks: the one that was named is damaged, or all are.
 std::optional<Found> find_checkpoint(comm::World& world, const std::string& parent, const std::string& resume);
 
+/// Where a path is the folder of a checkpoint, compares its checksums. Collective. Throws Error (checkpoint) on all
+/// ranks.
+void require_whole(comm::World& world, const std::string& path);
+
 /// What the order of the data follows from. A run that goes on inside an epoch must have the same.
 std::map<std::string, std::string> data_order(const config::Spec& spec, std::int64_t samples);
 

@@ -4,6 +4,7 @@
 #include "checkpoint/writer.h"
 #include "core/placed.h"
 #include "train/agree.h"
+#include "train/resume.h"
 #include "train/saved_state.h"
 
 namespace tessera::train {
@@ -26,6 +27,7 @@ std::vector<checkpoint::TensorSpec> tensor_specs(const partition::Plan& plan) {
 
 std::vector<std::string> load_weights(comm::World& world, runtime::Executor& executor, const std::string& file,
                                       const SourcePos& pos) {
+  placed(pos, [&] { require_whole(world, file); });
   std::vector<std::string> unused;
   const auto load = [&] {
     const checkpoint::TensorFiles reader(file);

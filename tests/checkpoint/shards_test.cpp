@@ -133,8 +133,10 @@ TEST(Shards, AnIndexIsDoubted) {
   };
   EXPECT_THAT(sentence("{"), HasSubstr("is no index"));
   EXPECT_THAT(sentence(R"({"weight_map": []})"), HasSubstr("is no index"));
-  EXPECT_THAT(sentence(R"({"weight_map": {"w": 3}})"), HasSubstr("'w' lies in 3"));
+  EXPECT_THAT(sentence(R"({"weight_map": {"w": 3}})"), HasSubstr("what it says of 'w' is no file's name"));
   EXPECT_THAT(sentence(R"({"weight_map": {"w": "../../etc/passwd"}})"), HasSubstr("no file's name"));
+  EXPECT_THAT(sentence("{\"weight_map\": {\"w\": " + std::string(100000, '[') + std::string(100000, ']') + "}}"),
+              HasSubstr("is nested deeper than 8 levels"));
   EXPECT_THAT(sentence(R"({"weight_map": {"w": "gone.safetensors"}})"),
               HasSubstr("gone.safetensors: cannot be opened"));
   std::map<std::string, std::uint64_t> sums;
