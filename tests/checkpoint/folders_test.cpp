@@ -25,7 +25,7 @@ Manifest manifest(std::int64_t step) {
           .order = {{"seed", "3"}},
           .tuning = "line\nline\n",
           .position =
-              {.steps = step, .epoch = 2, .step_in_epoch = 7, .skipped = 1, .weighted_loss = 0.1 + 0.2, .rows = 1e15},
+              {.steps = step, .epoch = 2, .step_in_epoch = 1, .skipped = 1, .weighted_loss = 0.1 + 0.2, .rows = 1e15},
           .tensors = {{"w", {"F32 (2, 3)", ~std::uint64_t{0}}}}};
 }
 
