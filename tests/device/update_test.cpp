@@ -26,7 +26,7 @@ void expect_squares_too(KernelCase c) {
 
 /// One update of every element: f(w, g, slots) changes w and the slots.
 template <class F>
-void expect_update(const std::string& name, std::size_t slots, Attributes attributes, std::int64_t iteration,
+void expect_update(const std::string& name, std::size_t slots, const Attributes& attributes, std::int64_t iteration,
                    const F& f) {
   for (const std::int64_t n : {0, 1, 17, 32, 33, 255, 1025, 40'000}) {
     const auto w = random({n}, 1), g = random({n}, 2);
@@ -192,7 +192,8 @@ TEST(MatchRows, FindTheFirstLargestOfRowsOfAllWidths) {
     for (std::int64_t c = 0; c < cols; ++c) p[3 * cols + c] = -inf;
     p[4 * cols + cols / 2] = inf;
     p[5 * cols] = p[6 * cols - 1] = 3;
-    std::vector<double> right{static_cast<double>(cols - 3), 4, 0, 0, static_cast<double>(cols / 2), 0, 0};
+    const auto half = cols / 2;
+    std::vector<double> right{static_cast<double>(cols - 3), 4, 0, 0, static_cast<double>(half), 0, 0};
     right[6] =
         static_cast<double>(std::max_element(p.data.begin() + 6 * cols, p.data.end()) - p.data.begin() - 6 * cols);
     auto one_hot = reference::zeros({7, cols}), above = one_hot;

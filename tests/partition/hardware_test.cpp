@@ -24,7 +24,7 @@ std::string sentence_of(const std::function<void()>& f) {
 }
 
 std::string written(const std::string& text) {
-  const auto file = testing::TempDir() + "hardware_test.json";
+  auto file = testing::TempDir() + "hardware_test.json";
   std::ofstream(file) << text;
   return file;
 }
