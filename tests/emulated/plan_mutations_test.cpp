@@ -31,7 +31,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr int kSteps = 2;
 constexpr double kTolerance = 3e-5;
@@ -116,7 +115,7 @@ TEST_F(PlanMutations, AMissingWaitGivesWrongResults) {
   ASSERT_NE(reader, body().end());
   reader->waits.clear();
   EXPECT_THAT(check(), Contains(HasSubstr("in no order")));
-  EXPECT_THAT(complaint(come_late), StartsWith("differs: "));
+  EXPECT_THAT(complaint(come_late), HasSubstr("differs"));
 }
 
 // No wait of a plan is there in vain, whether for a value or for its memory.
@@ -164,7 +163,7 @@ TEST_F(PlanMutations, MemoryThatIsUsedAgainTooEarlyGivesWrongResults) {
   auto& values = program().values;
   values[static_cast<std::size_t>(pair->second)].offset = values[static_cast<std::size_t>(pair->first)].offset;
   EXPECT_THAT(check(), Contains(HasSubstr("while both are in use")));
-  EXPECT_THAT(complaint(), StartsWith("differs: "));
+  EXPECT_THAT(complaint(), HasSubstr("differs"));
 }
 
 TEST_F(PlanMutations, AnEpilogueOnAPartialProductGivesWrongResults) {
@@ -187,7 +186,7 @@ TEST_F(PlanMutations, AnEpilogueOnAPartialProductGivesWrongResults) {
   matmul.attributes.set("activation", std::string("relu"));
   rest = {"copy", {rest.inputs[0]}, rest.outputs, {}};
   EXPECT_THAT(check(), Contains(HasSubstr("of a partial product")));
-  EXPECT_THAT(complaint(), StartsWith("differs: "));
+  EXPECT_THAT(complaint(), HasSubstr("differs"));
 }
 
 TEST_F(PlanMutations, AnotherOrderOfCollectivesOnOneRankIsAnotherPlan) {
