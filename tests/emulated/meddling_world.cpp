@@ -1,6 +1,6 @@
 #include "emulated/meddling_world.h"
 
-#include <exception>
+#include "support/forwarding_world.h"
 
 namespace tessera::mutations {
 namespace {
@@ -37,39 +37,16 @@ class MeddlingCommunicator final : public comm::Communicator {
   const Meddle& meddle_;
 };
 
-class MeddlingWorld final : public comm::World {
+class MeddlingWorld final : public test::ForwardingWorld {
  public:
-  MeddlingWorld(comm::World& inner, Meddle meddle) : inner_(inner), meddle_(std::move(meddle)) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::string host() const override { return inner_.host(); }
-  int local_rank() const override { return inner_.local_rank(); }
-  int local_size() const override { return inner_.local_size(); }
-  comm::Communicator& communicator(const std::vector<std::int64_t>& ranks) override {
-    auto& group = groups_[ranks];
-    if (group == nullptr) group = std::make_unique<MeddlingCommunicator>(inner_.communicator(ranks), meddle_);
-    return *group;
-  }
-  void* communication_region(std::int64_t bytes) override { return inner_.communication_region(bytes); }
-  const comm::Counters& counters() const override { return inner_.counters(); }
-  void barrier() override { inner_.barrier(); }
-  std::string broadcast(const std::string& text, int root) override { return inner_.broadcast(text, root); }
-  std::vector<std::string> gather(const std::string& text) override { return inner_.gather(text); }
-  bool any(bool flag) override { return inner_.any(flag); }
-  void use_exchange_memory(void* memory, std::int64_t bytes) override { inner_.use_exchange_memory(memory, bytes); }
-  void begin_step(std::int64_t step) override { inner_.begin_step(step); }
-  void check_queued() override { inner_.check_queued(); }
-  void look_at_queued(double seconds) override { inner_.look_at_queued(seconds); }
-  [[noreturn]] void abort(int exit_code, const std::string& sentence) override {
-    inner_.abort(exit_code, sentence);
-    std::terminate();  // the compiler does not see that it is never reached
-  }
+  MeddlingWorld(comm::World& inner, Meddle meddle) : ForwardingWorld(inner), meddle_(std::move(meddle)) {}
 
  private:
-  comm::World& inner_;
+  std::unique_ptr<comm::Communicator> wrap(comm::Communicator& inner, const std::vector<std::int64_t>&) override {
+    return std::make_unique<MeddlingCommunicator>(inner, meddle_);
+  }
+
   Meddle meddle_;
-  std::map<std::vector<std::int64_t>, std::unique_ptr<comm::Communicator>> groups_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "faults/recording_world.h"
 
-#include <exception>
-
 #include <fmt/format.h>
+
+#include "support/forwarding_world.h"
 
 namespace tessera::faults {
 namespace {
@@ -53,36 +53,16 @@ class RecordingCommunicator final : public comm::Communicator {
   int rank_;
 };
 
-class RecordingWorld final : public comm::World {
+class RecordingWorld final : public test::ForwardingWorld {
  public:
-  RecordingWorld(comm::World& inner, Recording& recording) : inner_(inner), recording_(recording) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::string host() const override { return inner_.host(); }
-  int local_rank() const override { return inner_.local_rank(); }
-  int local_size() const override { return inner_.local_size(); }
-  comm::Communicator& communicator(const std::vector<std::int64_t>& ranks) override {
-    auto& group = groups_[ranks];
-    if (group == nullptr)
-      group = std::make_unique<RecordingCommunicator>(inner_.communicator(ranks), recording_, ranks, rank());
-    return *group;
-  }
-  void* communication_region(std::int64_t bytes) override { return inner_.communication_region(bytes); }
-  const comm::Counters& counters() const override { return inner_.counters(); }
-  void barrier() override { inner_.barrier(); }
-  std::string broadcast(const std::string& text, int root) override { return inner_.broadcast(text, root); }
-  std::vector<std::string> gather(const std::string& text) override { return inner_.gather(text); }
-  bool any(bool flag) override { return inner_.any(flag); }
-  [[noreturn]] void abort(int exit_code, const std::string& sentence) override {
-    inner_.abort(exit_code, sentence);
-    std::terminate();  // the compiler does not see that it is never reached
-  }
+  RecordingWorld(comm::World& inner, Recording& recording) : ForwardingWorld(inner), recording_(recording) {}
 
  private:
-  comm::World& inner_;
+  std::unique_ptr<comm::Communicator> wrap(comm::Communicator& inner, const std::vector<std::int64_t>& ranks) override {
+    return std::make_unique<RecordingCommunicator>(inner, recording_, ranks, rank());
+  }
+
   Recording& recording_;
-  std::map<std::vector<std::int64_t>, std::unique_ptr<comm::Communicator>> groups_;
 };
 
 }  // namespace

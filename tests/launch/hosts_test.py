@@ -161,12 +161,7 @@ class Hosts(launch.Case):
     def start_training(self):
         """A job without end that has made some steps."""
         job = self.start("train", "config.yaml", "--timeout", "10", "--set", "fit.epochs=100000")
-        metrics = self.folder / "runs/mlp/metrics.jsonl"
-        deadline = time.monotonic() + 30
-        while not metrics.exists() or metrics.read_text().count('"step"') < 5:
-            self.assertIsNone(job.process.poll(), "the job ended by itself")
-            self.assertLess(time.monotonic(), deadline, "the job did not start")
-            time.sleep(0.05)
+        self.wait_for_steps(job, "mlp")
         return job
 
     def test_a_stopped_rank_is_named_with_its_host(self):

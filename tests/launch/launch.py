@@ -117,6 +117,15 @@ class Case(unittest.TestCase):
         self.assertEqual(result.code, 0, str(result))
         return result
 
+    def wait_for_steps(self, job, name, steps=5):
+        """Until a running job has made some steps of runs/NAME."""
+        metrics = self.folder / "runs" / name / "metrics.jsonl"
+        deadline = time.monotonic() + 30
+        while not metrics.exists() or metrics.read_text().count('"step"') < steps:
+            self.assertIsNone(job.process.poll(), "the job ended by itself")
+            self.assertLess(time.monotonic(), deadline, "the job did not start")
+            time.sleep(0.05)
+
     def events(self, name, event):
         """The events of one kind in runs/NAME/metrics.jsonl."""
         lines = (self.folder / "runs" / name / "metrics.jsonl").read_text().splitlines()

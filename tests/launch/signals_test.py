@@ -26,12 +26,7 @@ class Signals(launch.Case):
         self.write(CONFIG)
         shutil.rmtree(self.folder / "runs", ignore_errors=True)
         job = launch.Job(ranks, ["train", "config.yaml", *words], folder=self.folder)
-        metrics = self.folder / "runs/long/metrics.jsonl"
-        deadline = time.monotonic() + 30
-        while not metrics.exists() or metrics.read_text().count('"step"') < 5:
-            self.assertIsNone(job.process.poll(), "the job ended by itself")
-            self.assertLess(time.monotonic(), deadline, "the job did not start")
-            time.sleep(0.05)
+        self.wait_for_steps(job, "long")
         return job
 
     def test_a_killed_rank_ends_the_job_within_ten_seconds_with_a_sentence(self):
